@@ -32,7 +32,7 @@ use crate::content::{Output, ResultHandle};
 use crate::event::Events;
 use crate::host_state::HostState;
 use crate::permission::{Policy, Rule};
-use crate::server::spacing::Spacing;
+use crate::server::retry_slots::RetrySlots;
 use crate::watch::WatchTable;
 use server_spec::ServerDefaults;
 use servers::ConfiguredServers;
@@ -65,7 +65,7 @@ struct HostInner {
     /// Changes when the machine resumes from suspend.
     resumed: tokio::sync::watch::Receiver<u64>,
     /// Spreads the reconnects of many servers over time.
-    reconnect_spacing: Arc<Spacing>,
+    retry_slots: Arc<RetrySlots>,
 }
 
 impl Drop for HostInner {
@@ -95,7 +95,7 @@ impl Host {
     #[doc(alias = "list_all_tools")]
     pub fn tools(&self) -> Vec<Arc<CatalogTool>> {
         for server in self.state().servers().values() {
-            server.note_use();
+            server.refresh_if_expired();
         }
         self.catalog().tools().to_vec()
     }

@@ -117,7 +117,7 @@ impl HostState {
         let servers = self.servers.load();
         servers
             .values()
-            .find(|server| naming::server_part(&server.profile().name) == part)
+            .find(|server| naming::server_part(&server.settings().name) == part)
             .cloned()
     }
 

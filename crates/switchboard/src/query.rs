@@ -124,11 +124,11 @@ impl HostState {
 
     /// The session of a server. Waits for a server that is starting, and starts a dormant one.
     pub(crate) async fn query_session(&self, server: &ServerHandle) -> Result<Session, QueryError> {
-        self.check_server_not_denied(&server.profile().name)?;
+        self.check_server_not_denied(&server.settings().name)?;
         let until = Instant::now() + self.deadlines.startup;
         let state = match server.session() {
             Some(_) => server.state(),
-            None => match timeout_at(until, server.settled()).await {
+            None => match timeout_at(until, server.start_and_settle()).await {
                 Ok(state) => state,
                 Err(_) => server.state(),
             },
@@ -151,7 +151,7 @@ impl HostState {
         if has(&session.capabilities()) {
             return Ok(());
         }
-        let server = server.profile().name.clone();
+        let server = server.settings().name.clone();
         Err(QueryError::UnsupportedCapability { server, what })
     }
 
@@ -206,7 +206,7 @@ impl HostState {
         error: RequestError,
         limit: Duration,
     ) -> QueryError {
-        let name = server.profile().name.clone();
+        let name = server.settings().name.clone();
         match error {
             RequestError::ErrorResponse(error) => QueryError::ErrorResponse {
                 server: name,

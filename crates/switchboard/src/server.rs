@@ -1,15 +1,18 @@
-//! One configured server: its task, its handle, its state.
+//! One configured server: the task that owns it, and the handle that the rest of the host uses.
 //!
-//! The handle is all that the rest of the host sees. Invariant: one task owns one server.
+//! The handle sends orders to the owner, reads the state that the owner publishes, and limits the
+//! calls in flight. It does not send requests to the server: callers take the session from the state.
+//! Invariant: one task owns one server.
 
 pub(crate) mod backoff;
+mod change_events;
 pub(crate) mod connect;
 mod handshake;
+pub(crate) mod listing_cache;
+mod listing_refresh;
 pub(crate) mod negotiate;
-pub(crate) mod offerings;
 pub(crate) mod owner;
-mod relisting;
-pub(crate) mod spacing;
+pub(crate) mod retry_slots;
 pub(crate) mod state;
 
 use std::sync::Arc;
@@ -30,30 +33,34 @@ use crate::sync::Apart;
 use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
 use connect::Site;
-use offerings::Offerings;
-use owner::{Control, Owner, Relisted};
-use relisting::ShelfLife;
+use listing_cache::ListingCaches;
+use listing_refresh::ListingExpiry;
+use owner::{Control, Owner, RefreshReply};
 use state::{Phase, State};
 
-/// Orders come from people and programs one at a time; more than this never wait.
-const ORDERS: usize = 16;
-/// How long a call that was lost waits to learn why.
-const FINDING_OUT: Duration = Duration::from_secs(2);
+/// Capacity of the order channel. Orders are rare; a sender that finds it full waits.
+const ORDER_QUEUE: usize = 16;
+/// How long a call whose connection was lost waits for the reason.
+const LOSS_REASON_TIMEOUT: Duration = Duration::from_secs(2);
+/// Calls per server that do not count toward the limit of the whole host. A server that hangs cannot
+/// use up the calls of the others.
+const RESERVED_CALLS: usize = 4;
 
-/// What is the same for every session with a server.
+/// The properties of a server that do not change between sessions.
 #[derive(Clone, Debug)]
-pub(crate) struct Profile {
+pub(crate) struct ServerSettings {
     pub(crate) name: ServerName,
-    /// Tells it from an earlier server of the same name.
+    /// Distinguishes this server from earlier servers of the same name.
     pub(crate) sequence: u64,
     pub(crate) transport: &'static str,
-    pub(crate) described: Described,
+    pub(crate) description: EntryDescription,
     pub(crate) call_timeout: Option<Duration>,
+    /// Maximum number of calls in flight.
     pub(crate) max_calls: Option<usize>,
     pub(crate) trusts_annotations: bool,
 }
 
-impl Profile {
+impl ServerSettings {
     pub(crate) fn key(&self) -> ServerKey {
         ServerKey {
             server: self.name.clone(),
@@ -62,142 +69,135 @@ impl Profile {
     }
 }
 
-/// Where and how a server's entry is written. It can change without the server noticing.
+/// The scope and text of a server's config entry. Can change without a restart of the server.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Described {
+pub(crate) struct EntryDescription {
     pub(crate) scope: Scope,
-    pub(crate) written: Option<MaskedEntry>,
+    pub(crate) entry: Option<MaskedEntry>,
 }
 
-/// How a server begins.
-pub(crate) struct Beginning {
+/// How the owner of a server starts.
+pub(crate) struct InitialState {
     pub(crate) phase: Phase,
-    /// The server whose place it takes: not before that one is gone does it start.
-    pub(crate) predecessor: Option<Arc<ServerHandle>>,
+    /// The server that this one replaces. The owner waits until it has stopped.
+    pub(crate) replaces: Option<Arc<ServerHandle>>,
 }
 
-/// Talks to the task that owns a server.
+/// The handle of the task that owns a server. Aligned to a cache line, because calls to different
+/// servers update the reference counts of their handles concurrently.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct ServerHandle {
-    profile: Profile,
-    /// The entry as it is written now.
-    described: ArcSwap<Described>,
+    settings: ServerSettings,
+    description: ArcSwap<EntryDescription>,
     orders: mpsc::Sender<Control>,
     state: watch::Receiver<State>,
-    /// Calls under way.
+    /// Limits the calls in flight.
     permits: Apart<Semaphore>,
-    /// The calls that do not count in the whole host.
-    reserve: Apart<Semaphore>,
-    /// Of the last listing.
-    shelf_life: Arc<ShelfLife>,
-    offerings: Offerings,
+    /// The first [`RESERVED_CALLS`] calls take a permit from here instead of from the host.
+    reserved_permits: Apart<Semaphore>,
+    listing_expiry: Arc<ListingExpiry>,
+    listing_caches: ListingCaches,
     stop: CancellationToken,
 }
 
-/// How many calls of a server are not counted in the whole host, so that servers that hang do not
-/// use up the calls of the others.
-const RESERVE: usize = 4;
-
 impl ServerHandle {
-    /// Starts the owner of a server, in the phase that its entry asks for.
+    /// Spawns the owner of a server.
     pub(crate) fn spawn(
-        profile: Profile,
+        settings: ServerSettings,
         site: Site,
-        beginning: Beginning,
+        initial: InitialState,
         backoff: Backoff,
         catalog: Arc<CatalogPublisher>,
         events: EventSink,
-        default_calls: usize,
+        default_max_calls: usize,
     ) -> Self {
-        let (orders, inbox) = mpsc::channel(ORDERS);
-        let (publisher, state) = watch::channel(State::new(beginning.phase));
+        let (orders, inbox) = mpsc::channel(ORDER_QUEUE);
+        let (publisher, state) = watch::channel(State::new(initial.phase));
         let stop = site.stop.clone();
         let tasks = site.tasks.clone();
-        let shelf_life = Arc::new(ShelfLife::new());
+        let listing_expiry = Arc::new(ListingExpiry::new());
         let owner = Owner {
-            key: profile.key(),
+            key: settings.key(),
             site: Arc::new(site),
             orders: inbox,
             state: publisher,
             catalog,
             events,
-            shelf_life: Arc::clone(&shelf_life),
+            listing_expiry: Arc::clone(&listing_expiry),
             backoff,
             attempts: 0,
-            predecessor: beginning.predecessor,
-            renewed: None,
+            replaces: initial.replaces,
+            last_immediate_reconnect: None,
         };
         tasks.spawn(owner.run());
-        let max_calls = profile.max_calls.unwrap_or(default_calls);
+        let max_calls = settings.max_calls.unwrap_or(default_max_calls);
         Self {
-            described: ArcSwap::from_pointee(profile.described.clone()),
-            profile,
+            description: ArcSwap::from_pointee(settings.description.clone()),
+            settings,
             orders,
             state,
             permits: Apart(Semaphore::new(max_calls)),
-            reserve: Apart(Semaphore::new(RESERVE)),
-            shelf_life,
-            offerings: Offerings::default(),
+            reserved_permits: Apart(Semaphore::new(RESERVED_CALLS)),
+            listing_expiry,
+            listing_caches: ListingCaches::default(),
             stop,
         }
     }
 
-    /// What the server has besides tools.
-    pub(crate) fn offerings(&self) -> &Offerings {
-        &self.offerings
+    pub(crate) fn listing_caches(&self) -> &ListingCaches {
+        &self.listing_caches
     }
 
-    pub(crate) fn profile(&self) -> &Profile {
-        &self.profile
+    pub(crate) fn settings(&self) -> &ServerSettings {
+        &self.settings
     }
 
-    /// The entry is written differently, or elsewhere, and means the same.
-    pub(crate) fn describe(&self, described: Described) {
-        self.described.store(Arc::new(described));
+    /// Updates scope and text after an edit of the entry that does not change the server.
+    pub(crate) fn set_description(&self, description: EntryDescription) {
+        self.description.store(Arc::new(description));
     }
 
-    pub(crate) fn described(&self) -> Arc<Described> {
-        self.described.load_full()
+    pub(crate) fn description(&self) -> Arc<EntryDescription> {
+        self.description.load_full()
     }
 
     pub(crate) fn state(&self) -> State {
         self.state.borrow().clone()
     }
 
-    /// The state from now on, as it changes.
-    pub(crate) fn follow(&self) -> watch::Receiver<State> {
+    pub(crate) fn watch_state(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
-    /// The open session, if there is one.
     pub(crate) fn session(&self) -> Option<Session> {
         self.state.borrow().session.clone()
     }
 
-    /// Somebody calls the server's tools, or looks at them.
-    pub(crate) fn note_use(&self) {
-        self.shelf_life.note_use();
+    /// Requests a new tool listing if the last one has expired. Call this on every use of the tools.
+    pub(crate) fn refresh_if_expired(&self) {
+        self.listing_expiry.refresh_if_expired();
     }
 
     pub(crate) fn permits(&self) -> &Semaphore {
         &self.permits
     }
 
-    /// So many calls a server has in any case, whatever the others do.
-    pub(crate) fn reserve(&self) -> &Semaphore {
-        &self.reserve
+    /// Permits for calls that do not count toward the limit of the whole host.
+    pub(crate) fn reserved_permits(&self) -> &Semaphore {
+        &self.reserved_permits
     }
 
-    /// Wakes a dormant server, and comes back when the server is no longer starting.
-    pub(crate) async fn settled(&self) -> State {
+    /// Starts a dormant server and waits until the server is connected or has failed.
+    pub(crate) async fn start_and_settle(&self) -> State {
         if self.state.borrow().phase == Phase::Dormant {
             self.order(Control::Wake).await;
         }
-        self.no_longer_starting().await
+        self.wait_settled().await
     }
 
-    pub(crate) async fn no_longer_starting(&self) -> State {
+    /// Waits until the server is no longer starting: connected, dormant, failed or retrying.
+    pub(crate) async fn wait_settled(&self) -> State {
         let mut state = self.state.clone();
         match state.wait_for(State::is_settled).await {
             Ok(settled) => settled.clone(),
@@ -205,22 +205,26 @@ impl ServerHandle {
         }
     }
 
-    /// The session that follows one that was lost, if it comes about before `until`.
-    pub(crate) async fn next_session(&self, of: &Session, until: Instant) -> Option<Session> {
+    /// Waits for the session that replaces `lost`. Returns `None` at `deadline`, or when the owner
+    /// has given up.
+    pub(crate) async fn next_session(&self, lost: &Session, deadline: Instant) -> Option<Session> {
         let mut state = self.state.clone();
-        let other = |state: &State| {
+        let is_replaced = |state: &State| {
             let session = state.session.as_ref();
-            session.is_some_and(|session| !session.is(of)) || state.has_given_up()
+            session.is_some_and(|session| !session.is(lost)) || state.has_given_up()
         };
-        let followed = tokio::time::timeout_at(until, state.wait_for(other)).await;
-        followed.ok()?.ok()?.session.clone()
+        let waited = tokio::time::timeout_at(deadline, state.wait_for(is_replaced)).await;
+        waited.ok()?.ok()?.session.clone()
     }
 
-    /// Why the session that just ended did so: the owner knows the exit code and the last words.
-    pub(crate) async fn reason_of_loss(&self) -> Option<String> {
+    /// Why the session ended. Waits for the owner, which collects the exit code and stderr.
+    pub(crate) async fn loss_reason(&self) -> Option<String> {
         let mut state = self.state.clone();
-        let told = state.wait_for(|state| state.session.is_none() && state.error().is_some());
-        let state = tokio::time::timeout(FINDING_OUT, told).await.ok()?.ok()?;
+        let published = state.wait_for(|state| state.session.is_none() && state.error().is_some());
+        let state = tokio::time::timeout(LOSS_REASON_TIMEOUT, published)
+            .await
+            .ok()?
+            .ok()?;
         state.error()
     }
 
@@ -232,45 +236,46 @@ impl ServerHandle {
         self.order(|done| Control::SetEnabled(enabled, done)).await;
     }
 
-    /// Lists the tools anew.
-    pub(crate) async fn relist(&self) -> Relisted {
-        self.order(Control::Relist).await.flatten()
+    /// Lists the tools again.
+    pub(crate) async fn refresh_tools(&self) -> RefreshReply {
+        self.order(Control::RefreshTools).await.flatten()
     }
 
-    /// Gives an order and waits until it is carried out, or the owner is gone.
+    /// Sends an order and waits until the owner has carried it out. Returns `None` if the owner ends
+    /// first.
     async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Control) -> Option<T> {
         let (done, receipt) = oneshot::channel();
         self.orders.send(order(done)).await.ok()?;
         receipt.await.ok()
     }
 
-    /// Asks the owner to end; [`Self::stopped`] tells when it has.
+    /// Stops the owner. [`Self::stopped`] waits until it has ended.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
     pub(crate) async fn stopped(&self) {
         let mut state = self.state.clone();
-        // The owner going away without a word is an end too.
+        // An error means that the owner dropped the sender, which is an end as well.
         let _ = state.wait_for(|state| state.phase == Phase::Stopped).await;
         while state.changed().await.is_ok() {}
     }
 
     pub(crate) fn status(&self, catalog: &Catalog) -> ServerStatus {
-        self.note_use();
+        self.refresh_if_expired();
         let state = self.state();
-        let described = self.described();
-        let tools = catalog.tools_of(&self.profile.name);
+        let description = self.description();
+        let tools = catalog.tools_of(&self.settings.name);
         ServerStatus {
-            name: self.profile.name.clone(),
+            name: self.settings.name.clone(),
             status: state.status(),
             server_info: state
                 .hello
                 .as_ref()
                 .and_then(|handshake| handshake.server_info.clone()),
             error: state.error(),
-            config: described.written.clone(),
-            scope: Some(described.scope),
+            config: description.entry.clone(),
+            scope: Some(description.scope),
             tools: tools
                 .map(|tool| ToolSummary::from(&*tool.definition))
                 .collect(),
@@ -280,24 +285,24 @@ impl ServerHandle {
 
     pub(crate) fn details(&self, catalog: &Catalog) -> ServerDetails {
         let state = self.state();
-        let name = &self.profile.name;
-        let refused = catalog
+        let name = &self.settings.name;
+        let rejected = catalog
             .rejected()
             .iter()
-            .filter(|tool| tool.id.server == *name);
-        let refused = refused.map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
+            .filter(|tool| tool.id.server == *name)
+            .map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
         let unchecked = catalog.tools_of(name).filter_map(|tool| {
-            let why = tool.input_schema.defect()?;
+            let defect = tool.input_schema.defect()?;
+            let name = &tool.id.tool;
             Some(format!(
-                "tool {}: its arguments are not checked: {why}",
-                tool.id.tool
+                "tool {name}: arguments are not validated: {defect}"
             ))
         });
-        let notes = state.notes.iter().cloned().chain(refused).chain(unchecked);
+        let notes = state.notes.iter().cloned().chain(rejected).chain(unchecked);
         let stderr = state.stderr.as_ref().map(StderrTail::last_lines);
         ServerDetails {
             status: self.status(catalog),
-            transport: self.profile.transport,
+            transport: self.settings.transport,
             phase: state.phase.public(),
             generation: state.generation,
             connect_time: state.connect_time,
@@ -312,10 +317,10 @@ impl ServerHandle {
         }
     }
 
-    /// The error of a request that the server cannot answer in this state.
+    /// The error of a request to a server that is not connected.
     pub(crate) fn unavailable(&self, state: &State) -> Unavailable {
         Unavailable {
-            server: self.profile.name.clone(),
+            server: self.settings.name.clone(),
             status: state.status(),
             reason: state.error(),
             hint: state.detail(),
@@ -323,7 +328,7 @@ impl ServerHandle {
         }
     }
 
-    /// When the next attempt to reach the server is made, if it is away.
+    /// Time until the next connection attempt.
     fn next_attempt(&self) -> Option<Duration> {
         match self.state.borrow().phase {
             Phase::Retrying { at, .. } => Some(at.saturating_duration_since(Instant::now())),

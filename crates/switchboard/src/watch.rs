@@ -51,7 +51,7 @@ pub(crate) async fn start_watch(
         return Err(WatchError::IntervalTooShort(request.interval));
     }
     let server = host.query_server(&request.server)?;
-    let server = server.profile().name.clone();
+    let server = server.settings().name.clone();
     if let WatchTarget::Resource { uri } = &request.target {
         check_uri(uri)?;
     }

@@ -382,7 +382,7 @@ async fn failed_listing_is_retried_while_connected() {
     assert_eq!(status.status.as_str(), "connected");
     assert_eq!(
         status.error.unwrap(),
-        "its tools could not be listed: the server returned an error: not yet (code -32603)"
+        "listing the tools failed: the server returned an error: not yet (code -32603)"
     );
     let mut events = host.events();
     while !matches!(events.next().await.unwrap(), Event::ToolsChanged { .. }) {}
@@ -487,7 +487,7 @@ async fn startup_deadline_covers_tool_listing() {
         );
         let error = host.server_status("s").unwrap().error.unwrap();
         assert!(
-            error.starts_with("its tools could not be listed: no response within"),
+            error.starts_with("listing the tools failed: no response within"),
             "{error}"
         );
     }

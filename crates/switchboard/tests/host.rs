@@ -91,7 +91,10 @@ async fn panic_in_server_task_fails_only_that_server() {
     host.wait_for(Readiness::All).await;
     assert_eq!(host.server_status("bad").unwrap().status.as_str(), "failed");
     let error = host.call("mcp__bad__x", json!({})).await.unwrap_err();
-    assert_eq!(error.to_string(), "server bad is failed: its task panicked");
+    assert_eq!(
+        error.to_string(),
+        "server bad is failed: internal error: the task of the server panicked"
+    );
     host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
         .await
         .unwrap();
@@ -305,7 +308,7 @@ async fn unapproved_and_invalid_entries_do_not_start() {
     assert_eq!(good.status.as_str(), "pending");
     assert_eq!(
         good.detail.unwrap(),
-        "not approved, nothing was started: switchboard trust good"
+        "not approved, not started: switchboard trust good"
     );
     assert!(processes_with_tag(&tag).is_empty());
     let error = host

@@ -39,7 +39,7 @@ async fn invalid_input_schema_only_disables_validation() {
     let notes = host.server_details("s").unwrap().notes;
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(
-        notes[0].starts_with("tool odd: its arguments are not checked"),
+        notes[0].starts_with("tool odd: arguments are not validated"),
         "{notes:?}"
     );
 }

@@ -148,7 +148,7 @@ async fn tool_with_invalid_schema_is_callable() {
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✓ connected  ant  project  stdio  1  [time]
-            note: tool t: its arguments are not checked: "no such type" is not valid under any of the schemas listed in the 'anyOf' keyword
+            note: tool t: arguments are not validated: "no such type" is not valid under any of the schemas listed in the 'anyOf' keyword
         "#);
 }
 

@@ -111,7 +111,7 @@ async fn unapproved_servers_are_not_started() {
         --- stdout
         one
           status  ○ pending
-                        not approved, nothing was started: switchboard trust one
+                        not approved, not started: switchboard trust one
           scope  project
           origin  [sandbox]/project/.mcp.json:1:16
           command  touch started 'two words'

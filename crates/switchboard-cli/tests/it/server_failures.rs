@@ -218,13 +218,13 @@ async fn failed_tool_listing_is_reported() {
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✓ connected  bad  project  stdio  0  [time]
-            its tools could not be listed: the server returned an error: database is locked (code -32603)
+            listing the tools failed: the server returned an error: database is locked (code -32603)
         ✓ connected  good  project  stdio  2  [time]
         ");
     assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
-        error: server bad: its tools could not be listed: the server returned an error: database is locked (code -32603)
+        error: server bad: listing the tools failed: the server returned an error: database is locked (code -32603)
         ");
 }
 

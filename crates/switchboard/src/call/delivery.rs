@@ -175,11 +175,11 @@ async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Dura
             end: SessionEnd::NeedsLogin(_),
             ..
         } => {
-            target.server.reason_of_loss().await;
+            target.server.loss_reason().await;
             CallError::Unavailable(target.server.unavailable(&target.server.state()))
         }
         RequestError::Lost { delivery, end } => {
-            let reason = target.server.reason_of_loss().await;
+            let reason = target.server.loss_reason().await;
             undelivered(target, delivery, reason.unwrap_or_else(|| end.to_string()))
         }
     }

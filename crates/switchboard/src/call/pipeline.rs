@@ -148,7 +148,7 @@ async fn check_permission(
         tool: &tool.id,
         wire_name: &tool.wire_name,
         annotations: &tool.definition.annotations,
-        trust_annotations: server.profile().trusts_annotations,
+        trust_annotations: server.settings().trusts_annotations,
         arguments: Some(arguments),
     };
     let Some(decision) = host.policy().deny_or_ask(&input) else {
@@ -182,7 +182,7 @@ fn time_limit(
     context: &CallContext,
     now: Instant,
 ) -> Duration {
-    let limit = server.profile().call_timeout;
+    let limit = server.settings().call_timeout;
     let limit = limit.unwrap_or(host.deadlines.call);
     let remaining = |deadline: Instant| deadline.saturating_duration_since(now);
     context
@@ -202,7 +202,7 @@ async fn acquire_slots<'a>(
     end: Instant,
 ) -> Result<CallSlots<'a>, CallError> {
     let server = target.server.permits();
-    let (reserved, shared) = (target.server.reserve(), &host.call_slots);
+    let (reserved, shared) = (target.server.reserved_permits(), &host.call_slots);
     if let Ok(own) = server.try_acquire()
         && let Ok(other) = reserved.try_acquire().or_else(|_| shared.try_acquire())
     {
@@ -238,7 +238,7 @@ async fn current_session(
     until: Instant,
 ) -> Result<Session, CallError> {
     if let Some(session) = server.session() {
-        server.note_use();
+        server.refresh_if_expired();
         return Ok(session);
     }
     let state = wait_until_started(server, until).await;

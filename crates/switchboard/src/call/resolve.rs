@@ -71,7 +71,7 @@ pub(super) async fn resolve(
 /// Waits until the server is no longer starting, at most until `until`. Starts a dormant server.
 pub(super) fn wait_until_started(server: &ServerHandle, until: Instant) -> BoxFuture<'_, State> {
     Box::pin(async move {
-        match timeout_at(until, server.settled()).await {
+        match timeout_at(until, server.start_and_settle()).await {
             Ok(state) => state,
             Err(_) => server.state(),
         }

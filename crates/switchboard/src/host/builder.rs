@@ -35,7 +35,7 @@ use crate::permission::{
     Action, InvalidPattern, PermissionRequest, PermissionResponse, Policy, Rule,
 };
 use crate::server::connect::Endpoint;
-use crate::server::spacing::Spacing;
+use crate::server::retry_slots::RetrySlots;
 use crate::telemetry::WireTap;
 use crate::transport::Connector;
 use crate::transport::memory::ServerInstance;
@@ -436,7 +436,7 @@ impl HostBuilder {
             budget: Budget::new(state.limits.memory_bytes),
             children,
             resumed,
-            reconnect_spacing: Arc::new(Spacing::new()),
+            retry_slots: Arc::new(RetrySlots::new()),
             state,
         };
         for server in self.servers {

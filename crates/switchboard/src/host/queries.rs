@@ -23,7 +23,7 @@ use crate::query::{
     deadline_at,
 };
 use crate::server::ServerHandle;
-use crate::server::offerings::{Items, Offerings, Shelf};
+use crate::server::listing_cache::{ListingCache, ListingCaches, SharedItems};
 use crate::session::list_kind::ListItem;
 use crate::session::query::Query;
 use crate::session::{RequestError, run_blocking};
@@ -36,7 +36,7 @@ impl Host {
     /// The resources of one server, or of all connected servers.
     #[doc(alias = "list_all_resources")]
     pub async fn resources(&self, server: Option<&str>) -> Result<Listing<Resource>, QueryError> {
-        self.list(server, |offerings| &offerings.resources).await
+        self.list(server, |caches| &caches.resources).await
     }
 
     /// The resource templates of one server, or of all connected servers.
@@ -44,13 +44,13 @@ impl Host {
         &self,
         server: Option<&str>,
     ) -> Result<Listing<ResourceTemplate>, QueryError> {
-        self.list(server, |offerings| &offerings.templates).await
+        self.list(server, |caches| &caches.templates).await
     }
 
     /// The prompts of one server, or of all connected servers.
     #[doc(alias = "list_all_prompts")]
     pub async fn prompts(&self, server: Option<&str>) -> Result<Listing<Prompt>, QueryError> {
-        self.list(server, |offerings| &offerings.prompts).await
+        self.list(server, |caches| &caches.prompts).await
     }
 
     /// The prompt with this wire name (`mcp__server__prompt`), if there is one.
@@ -61,7 +61,7 @@ impl Host {
         let Some(server) = self.state().server_for_wire_name(wire_name) else {
             return Ok(None);
         };
-        let listing = self.prompts(Some(server.profile().name.as_str())).await?;
+        let listing = self.prompts(Some(server.settings().name.as_str())).await?;
         let mut prompts = listing.items.into_iter();
         Ok(prompts.find(|prompt| prompt.wire_name().as_str() == wire_name))
     }
@@ -198,8 +198,8 @@ impl Host {
     pub async fn refresh_tools(&self, server: &str) -> Result<RefreshOutcome, QueryError> {
         let state = self.state();
         let server = state.query_server(server)?;
-        state.check_server_not_denied(&server.profile().name)?;
-        match server.relist().await {
+        state.check_server_not_denied(&server.settings().name)?;
+        match server.refresh_tools().await {
             None => Ok(RefreshOutcome::NotConnected),
             Some(Ok(())) => Ok(RefreshOutcome::Refreshed),
             Some(Err(error)) => Err(state.query_error(&server, error, state.deadlines.startup)),
@@ -211,7 +211,7 @@ impl Host {
     async fn list<T: ListItem>(
         &self,
         server: Option<&str>,
-        cache: fn(&Offerings) -> &Shelf<T>,
+        cache: fn(&ListingCaches) -> &ListingCache<T>,
     ) -> Result<Listing<T>, QueryError> {
         let state = self.state();
         let mut listing = Listing {
@@ -229,7 +229,7 @@ impl Host {
             let session = server.session().filter(|_| server.state().enabled);
             session.is_some_and(|session| T::is_offered(&session.capabilities()))
                 && state
-                    .check_server_not_denied(&server.profile().name)
+                    .check_server_not_denied(&server.settings().name)
                     .is_ok()
         });
         let connected: Vec<_> = connected.collect();
@@ -248,10 +248,10 @@ impl Host {
     async fn cached_listing<T: ListItem>(
         &self,
         server: &ServerHandle,
-        cache: fn(&Offerings) -> &Shelf<T>,
-    ) -> Result<Items<T>, QueryError> {
+        cache: fn(&ListingCaches) -> &ListingCache<T>,
+    ) -> Result<SharedItems<T>, QueryError> {
         let state = self.state();
-        let cache = cache(server.offerings());
+        let cache = cache(server.listing_caches());
         let (limits, page_limit) = (&state.limits, state.deadlines.list);
         state
             .retry_on_new_session(server, |session, end| async move {
@@ -261,7 +261,7 @@ impl Host {
                     Err(RequestError::ErrorResponse(error))
                         if error.code == ErrorObject::METHOD_NOT_FOUND =>
                     {
-                        Ok(Items::default())
+                        Ok(SharedItems::default())
                     }
                     outcome => outcome,
                 }
@@ -270,9 +270,9 @@ impl Host {
     }
 }
 
-fn to_server_items<T>(server: &ServerHandle, items: &Items<T>) -> Vec<ServerItem<T>> {
+fn to_server_items<T>(server: &ServerHandle, items: &SharedItems<T>) -> Vec<ServerItem<T>> {
     let items = items.iter().map(|item| ServerItem {
-        server: server.profile().name.clone(),
+        server: server.settings().name.clone(),
         item: Arc::clone(item),
     });
     items.collect()

@@ -162,7 +162,7 @@ impl HostInner {
         }
         let removed: Vec<_> = stopping
             .iter()
-            .map(|server| server.profile().key())
+            .map(|server| server.settings().key())
             .collect();
         let mut specs = Vec::new();
         for change in plan.changes {
@@ -196,7 +196,7 @@ impl HostInner {
         self.state.events.send(|| {
             let state = server.state();
             Event::ServerChanged {
-                server: server.profile().name.clone(),
+                server: server.settings().name.clone(),
                 status: state.status(),
                 detail: state.error().or_else(|| state.detail()),
             }
@@ -219,7 +219,7 @@ impl HostInner {
         match (action, current) {
             (EntryAction::NameTaken, _) => None,
             (EntryAction::Keep, Some(current)) => {
-                current.describe(describe_entry(entry));
+                current.set_description(describe_entry(entry));
                 None
             }
             (EntryAction::UpdateReason, Some(current)) => {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard_config::{
-    InheritEnv, LaunchDecision, LaunchSpec, PinnedProgram, Profile as HostProfile, Scope, Secret,
-    ServerEntry, SourcePos, TransportConfig, secrets_in_arguments, secrets_in_variable,
+    InheritEnv, LaunchDecision, LaunchSpec, PinnedProgram, Profile, Scope, Secret, ServerEntry,
+    SourcePos, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 
 use super::HostInner;
@@ -25,10 +25,10 @@ use crate::interact::Turns;
 use crate::limits::{Deadlines, MOST};
 use crate::mcp::{Implementation, LogLevel};
 use crate::network::Network;
-use crate::server::backoff::{Backoff, Policy as RetryPolicy};
+use crate::server::backoff::{Backoff, RetryPolicy};
 use crate::server::connect::{Endpoint, Site};
-use crate::server::state::{Failure, Phase};
-use crate::server::{Beginning, Described, Profile, ServerHandle};
+use crate::server::state::{FailureReason, Phase};
+use crate::server::{EntryDescription, InitialState, ServerHandle, ServerSettings};
 use crate::session::SessionContext;
 use crate::session::http::Health;
 use crate::telemetry::{Redactor, WireTap};
@@ -49,7 +49,7 @@ pub(super) struct ServerDefaults {
     /// The minimum level of the log messages that servers are asked to send.
     pub(super) log_level: Option<LogLevel>,
     pub(super) retry_mode: RetryMode,
-    pub(super) profile: HostProfile,
+    pub(super) profile: Profile,
     pub(super) network: Arc<Network>,
     /// The in-process servers that entries of the type `sdk` refer to by name.
     pub(super) sdk_servers: Arc<Instances>,
@@ -71,7 +71,7 @@ impl Default for ServerDefaults {
             wire_tap: None,
             log_level: None,
             retry_mode: RetryMode::Reconnect,
-            profile: HostProfile::Local,
+            profile: Profile::Local,
             network: Arc::default(),
             sdk_servers: Arc::new(Instances::new(BTreeMap::new())),
             auth: BTreeMap::new(),
@@ -91,7 +91,7 @@ pub(super) enum RetryMode {
 
 /// A server that is not yet started.
 pub(super) struct ServerSpec {
-    profile: Profile,
+    settings: ServerSettings,
     endpoint: Endpoint,
     /// The phase in which the owner starts.
     phase: Phase,
@@ -115,13 +115,13 @@ impl HostInner {
             Ok(endpoint) => (endpoint, None),
             Err(problem) => (Endpoint::Withheld, Some(problem)),
         };
-        let is_lazy = config.lazy || defaults.profile == HostProfile::Server;
+        let is_lazy = config.lazy || defaults.profile == Profile::Server;
         let phase = match (defaults.profile.check(config), problem) {
             _ if config.disabled => Phase::Off {
-                why: disabled_reason(spec.name(), spec.disabled_by()),
+                reason: disabled_reason(spec.name(), spec.disabled_by()),
             },
             // Fails early with the reason. The process supervisor enforces the same ban.
-            (Err(ban), _) => Phase::Failed(Failure {
+            (Err(ban), _) => Phase::Failed(FailureReason {
                 error: ban.to_string(),
                 hint: None,
             }),
@@ -130,13 +130,13 @@ impl HostInner {
             (Ok(()), None) => Phase::Starting,
         };
         ServerSpec {
-            profile: Profile {
+            settings: ServerSettings {
                 name: spec.name().clone(),
                 sequence,
                 transport: config.transport.kind_name(),
-                described: Described {
+                description: EntryDescription {
                     scope: spec.scope(),
-                    written: Some(spec.masked_entry().clone()),
+                    entry: Some(spec.masked_entry().clone()),
                 },
                 call_timeout: clamp_timeout(config.call_timeout),
                 max_calls: config.max_concurrent_calls.map(|max| max.get().min(MOST)),
@@ -164,25 +164,25 @@ impl HostInner {
             LaunchDecision::Launch(spec) => return self.spec_for_launch(spec, sequence),
             // A disabled entry is shown as disabled, not as unapproved or invalid.
             _ if entry.is_disabled() => Phase::Off {
-                why: disabled_reason(entry.name(), entry.disabled_by()),
+                reason: disabled_reason(entry.name(), entry.disabled_by()),
             },
             LaunchDecision::AwaitingApproval { reason, hint } => Phase::AwaitingApproval {
-                waiting: *reason,
+                reason: *reason,
                 hint: hint.clone(),
             },
-            LaunchDecision::Refused(refusal) => Phase::Failed(Failure {
+            LaunchDecision::Refused(refusal) => Phase::Failed(FailureReason {
                 error: refusal.to_string(),
                 hint: Some(refusal.hint()),
             }),
-            LaunchDecision::Invalid(problem) => Phase::Failed(Failure {
+            LaunchDecision::Invalid(problem) => Phase::Failed(FailureReason {
                 error: problem.message.clone(),
                 hint: problem.hint.clone(),
             }),
         };
         let kind = entry.kind_name().unwrap_or("unknown");
-        let mut profile = default_profile(entry.name(), sequence, kind, entry.scope());
-        profile.described = describe_entry(entry);
-        self.default_spec(profile, Endpoint::Withheld, phase)
+        let mut settings = default_settings(entry.name(), sequence, kind, entry.scope());
+        settings.description = describe_entry(entry);
+        self.default_spec(settings, Endpoint::Withheld, phase)
     }
 
     /// A server that the embedding program connects to itself.
@@ -193,8 +193,8 @@ impl HostInner {
         sequence: u64,
     ) -> ServerSpec {
         let kind = endpoint.kind_name();
-        let profile = default_profile(name, sequence, kind, Scope::Dynamic);
-        self.default_spec(profile, endpoint, Phase::Starting)
+        let settings = default_settings(name, sequence, kind, Scope::Dynamic);
+        self.default_spec(settings, endpoint, Phase::Starting)
     }
 
     /// An in-process server.
@@ -204,13 +204,18 @@ impl HostInner {
         instance: ServerInstance,
         sequence: u64,
     ) -> ServerSpec {
-        let profile = default_profile(name, sequence, "sdk", Scope::Dynamic);
-        self.default_spec(profile, instance.into(), Phase::Starting)
+        let settings = default_settings(name, sequence, "sdk", Scope::Dynamic);
+        self.default_spec(settings, instance.into(), Phase::Starting)
     }
 
-    fn default_spec(&self, profile: Profile, endpoint: Endpoint, phase: Phase) -> ServerSpec {
+    fn default_spec(
+        &self,
+        settings: ServerSettings,
+        endpoint: Endpoint,
+        phase: Phase,
+    ) -> ServerSpec {
         ServerSpec {
-            profile,
+            settings,
             endpoint,
             phase,
             startup_timeout: None,
@@ -223,7 +228,7 @@ impl HostInner {
     }
 
     /// Where to connect to, or why the entry has no usable endpoint.
-    fn endpoint(&self, spec: &LaunchSpec) -> Result<Endpoint, Failure> {
+    fn endpoint(&self, spec: &LaunchSpec) -> Result<Endpoint, FailureReason> {
         match &spec.config().transport {
             TransportConfig::Stdio(stdio) => Ok(Endpoint::Stdio(stdio.clone())),
             TransportConfig::Remote(config) => self.remote_endpoint(spec, config),
@@ -264,15 +269,15 @@ impl ServerSpec {
     }
 
     pub(super) fn key(&self) -> ServerKey {
-        self.profile.key()
+        self.settings.key()
     }
 
     /// Whether the published status of `server` is the same as the initial one of this server.
     pub(super) fn has_same_status(&self, server: &ServerHandle) -> bool {
-        let profile = server.profile();
+        let settings = server.settings();
         self.phase == server.state().phase
-            && self.profile.transport == profile.transport
-            && self.profile.described == *server.described()
+            && self.settings.transport == settings.transport
+            && self.settings.description == *server.description()
     }
 
     /// Spawns the task that owns the server.
@@ -304,14 +309,14 @@ impl ServerSpec {
                 deadline: state.deadlines.sign_of_life,
                 resumed: host.resumed.clone(),
             },
-            spacing: Arc::clone(&host.reconnect_spacing),
+            retry_slots: Arc::clone(&host.retry_slots),
         };
         Arc::new(ServerHandle::spawn(
-            self.profile,
+            self.settings,
             site,
-            Beginning {
+            InitialState {
                 phase: self.phase,
-                predecessor: self.replaces,
+                replaces: self.replaces,
             },
             Backoff::new(self.retries),
             Arc::clone(&state.catalog),
@@ -324,7 +329,7 @@ impl ServerSpec {
         let HostInner {
             state, defaults, ..
         } = host;
-        let server = &self.profile.name;
+        let server = &self.settings.name;
         SessionContext {
             server: server.clone(),
             limits: Arc::clone(&state.limits),
@@ -344,20 +349,17 @@ impl ServerSpec {
 }
 
 /// The profile of a server without settings.
-fn default_profile(
+fn default_settings(
     name: &ServerName,
     sequence: u64,
     transport: &'static str,
     scope: Scope,
-) -> Profile {
-    Profile {
+) -> ServerSettings {
+    ServerSettings {
         name: name.clone(),
         sequence,
         transport,
-        described: Described {
-            scope,
-            written: None,
-        },
+        description: EntryDescription { scope, entry: None },
         call_timeout: None,
         max_calls: None,
         trusts_annotations: false,
@@ -379,10 +381,10 @@ fn clamp_timeout(timeout: Option<Duration>) -> Option<Duration> {
 }
 
 /// The scope and the text of an entry.
-pub(super) fn describe_entry(entry: &ServerEntry) -> Described {
-    Described {
+pub(super) fn describe_entry(entry: &ServerEntry) -> EntryDescription {
+    EntryDescription {
         scope: entry.scope(),
-        written: Some(entry.masked_entry().clone()),
+        entry: Some(entry.masked_entry().clone()),
     }
 }
 

@@ -119,9 +119,9 @@ impl Host {
     pub async fn wait_for(&self, readiness: Readiness) {
         let mut servers = self.state().servers_in_order();
         if let Readiness::Servers(names) = &readiness {
-            servers.retain(|server| names.contains(&server.profile().name));
+            servers.retain(|server| names.contains(&server.settings().name));
         }
-        let starting = servers.iter().map(|server| server.no_longer_starting());
+        let starting = servers.iter().map(|server| server.wait_settled());
         if readiness == Readiness::First {
             let mut starting: FuturesUnordered<_> = starting.collect();
             while let Some(state) = starting.next().await {
@@ -144,14 +144,14 @@ impl Host {
         let name = ServerName::new(name)?;
         let spec = LaunchSpec::trusted(name, config);
         let server = self.inner.add_from_code(&spec)?;
-        server.settled().await;
+        server.start_and_settle().await;
         self.require_connected(&server)
     }
 
     /// Removes a server. Its tools are gone and its process has exited when this method returns.
     pub async fn disconnect(&self, name: &str) -> Result<(), ServerError> {
         let server = self.find_server(name)?;
-        self.inner.remove_server(&server.profile().name);
+        self.inner.remove_server(&server.settings().name);
         server.stop();
         server.stopped().await;
         Ok(())
@@ -160,7 +160,7 @@ impl Host {
     /// Starts a dormant server without calling it. Has no effect on other servers.
     pub async fn start_server(&self, name: &str) -> Result<ServerStatus, ServerError> {
         let server = self.find_server(name)?;
-        server.settled().await;
+        server.start_and_settle().await;
         self.require_connected(&server)
     }
 
@@ -169,7 +169,7 @@ impl Host {
     pub async fn reconnect(&self, name: &str) -> Result<ServerStatus, ServerError> {
         let server = self.find_server(name)?;
         server.restart().await;
-        server.no_longer_starting().await;
+        server.wait_settled().await;
         self.require_connected(&server)
     }
 
@@ -215,7 +215,7 @@ impl Host {
             }
         }
         for (name, server) in added {
-            let state = server.no_longer_starting().await;
+            let state = server.wait_settled().await;
             // A dormant server has not failed: the first call starts it.
             if state.phase != Phase::Dormant
                 && let Err(error) = self.require_connected(&server)
@@ -244,7 +244,7 @@ impl Host {
             let spec = self.inner.spec_for_instance(&name, instance, sequence);
             self.inner.add_server(&configured, &name, spec)?
         };
-        server.settled().await;
+        server.start_and_settle().await;
         self.require_connected(&server)
     }
 

@@ -1,10 +1,10 @@
-//! Delays between attempts to reach a server, and when to stop trying.
+//! Computes the delay before the next connection attempt, or decides to stop retrying.
 //!
-//! Pure: it is told the time, the cause and a random number, and answers with a [`Verdict`]. It does
-//! not wait, and it knows no server.
+//! Pure: the caller passes the time, the failure and a random number, and gets a [`RetryDecision`].
+//! The module neither sleeps nor connects.
 //!
-//! Invariant: only a session that proved alive makes the delays short again, and not even that
-//! forgets a crash before its window has passed.
+//! Invariant: only a successful listing resets the delay, and it does not remove a crash from the
+//! crash window.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,36 +14,36 @@ use tokio::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// How to try again. Start from [`Policy::default`] and change what you must.
+/// The parameters of [`Backoff`].
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub(crate) struct Policy {
-    /// The delay after the first failure.
-    pub(crate) first: Duration,
-    /// How much longer each delay is than the one before.
+pub(crate) struct RetryPolicy {
+    /// The mean delay after the first failure.
+    pub(crate) first_delay: Duration,
+    /// Each delay is the previous one times this factor.
     pub(crate) factor: f64,
-    /// The longest delay, before it is spread.
-    pub(crate) cap: Duration,
-    /// How far a delay may stray from its mean, as a share of it, so that hosts do not come back in step.
-    pub(crate) spread: f64,
-    /// The longest wait that a server may ask for.
-    pub(crate) longest_retry_after: Duration,
-    /// How many attempts may follow one another without success; `None` for any number.
+    /// The maximum of the delay before jitter is applied.
+    pub(crate) max_delay: Duration,
+    /// The largest deviation from the mean delay, as a fraction of it. Keeps several hosts from
+    /// retrying in step.
+    pub(crate) jitter: f64,
+    /// The longest `Retry-After` of a server that is respected.
+    pub(crate) max_retry_after: Duration,
+    /// Maximum number of consecutive retries. `None`: unlimited.
     pub(crate) max_attempts: Option<u32>,
-    /// How many crashes within [`Policy::crash_window`] are a crash loop.
+    /// This many crashes within [`RetryPolicy::crash_window`] are a crash loop.
     pub(crate) max_crashes: usize,
-    /// How long a crash is remembered.
+    /// A crash counts for this long.
     pub(crate) crash_window: Duration,
 }
 
-impl Default for Policy {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            first: Duration::from_secs(1),
+            first_delay: Duration::from_secs(1),
             factor: 1.6,
-            cap: Duration::from_secs(120),
-            spread: 0.2,
-            longest_retry_after: Duration::from_secs(10 * 60),
+            max_delay: Duration::from_secs(120),
+            jitter: 0.2,
+            max_retry_after: Duration::from_secs(10 * 60),
             max_attempts: None,
             max_crashes: 5,
             crash_window: Duration::from_secs(3 * 60),
@@ -51,8 +51,8 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
-    /// Gives up at the first failure, as a one-shot command does.
+impl RetryPolicy {
+    /// Never retries. For one-shot commands.
     pub(crate) fn never() -> Self {
         Self {
             max_attempts: Some(0),
@@ -61,17 +61,16 @@ impl Policy {
     }
 }
 
-/// What went wrong with an attempt or with the session that came of it.
+/// The failure of a connection attempt or of an open session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// Which sort of failure.
+pub(crate) struct ConnectionFailure {
     pub(crate) kind: FailureKind,
-    /// How long the server asked to be left alone.
+    /// The `Retry-After` of the server.
     pub(crate) retry_after: Option<Duration>,
 }
 
-impl Failure {
-    /// A failure of a server that did not say when to come back.
+impl ConnectionFailure {
+    /// A failure without `Retry-After`.
     pub(crate) fn new(kind: FailureKind) -> Self {
         Self {
             kind,
@@ -80,132 +79,129 @@ impl Failure {
     }
 }
 
-/// The sorts of failure that lead to different answers.
+/// The kinds of failure that [`Backoff`] treats differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// Our child ended by itself.
+    /// The child process exited without being stopped.
     Crash,
-    /// It could not be reached, or the connection was lost.
+    /// The server could not be reached, or the connection was lost.
     Unreachable,
-    /// Trying again cannot help: the command does not exist, the version is unknown.
-    NotWorthRetrying,
+    /// A retry would fail in the same way: the command does not exist, or the protocol version is
+    /// not supported.
+    Permanent,
 }
 
-/// What follows a failure.
+/// What the owner does after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Try again after this delay.
+pub(crate) enum RetryDecision {
     RetryIn(Duration),
-    /// Stop trying.
-    GiveUp(GiveUp),
+    GiveUp(GiveUpReason),
 }
 
-/// Why no further attempt is made.
+/// Why the owner stops retrying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum GiveUp {
-    /// It crashes as often as it is started.
+pub(crate) enum GiveUpReason {
+    /// The child process crashed too often within the crash window.
     #[error("crashed {crashes} times within {} s", window.as_secs())]
-    CrashLoop {
-        /// How often.
-        crashes: usize,
-        /// Within which time.
-        window: Duration,
-    },
-    /// The allowed attempts are used up.
+    CrashLoop { crashes: usize, window: Duration },
+    /// All allowed retries have failed.
     #[error("{}", describe_attempts(*max))]
-    Attempts {
-        /// How many were allowed.
-        max: u32,
-    },
-    /// Trying again cannot help.
-    #[error("trying again cannot help")]
-    NotWorthRetrying,
+    Attempts { max: u32 },
+    /// The failure is permanent.
+    #[error("a retry would fail as well")]
+    Permanent,
 }
 
 fn describe_attempts(max: u32) -> String {
     match max {
         0 => "not retried".to_owned(),
-        1 => "gave up after 1 further attempt".to_owned(),
-        _ => format!("gave up after {max} further attempts"),
+        1 => "gave up after 1 retry".to_owned(),
+        _ => format!("gave up after {max} retries"),
     }
 }
 
-/// What one server's failures have led to so far.
+/// The failure history of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
-    policy: Policy,
+    policy: RetryPolicy,
     /// The mean of the next delay.
     delay: Duration,
-    /// Attempts granted since a session last proved alive.
+    /// Retries granted since the last success.
     attempts: u32,
-    /// When the server crashed, oldest first; never more than [`Policy::max_crashes`].
+    /// The times of recent crashes, oldest first. At most [`RetryPolicy::max_crashes`].
     crashes: VecDeque<Instant>,
-    /// How many sessions in a row failed in use.
-    trips: u32,
+    /// Consecutive sessions that connected and then failed in use.
+    failed_sessions: u32,
 }
 
-/// After so many of them the delay is the longest in any case.
-const MOST_TRIPS: u32 = 32;
+/// Bounds the loop in [`Backoff::record_session_failure`]. After this many steps the delay has
+/// reached its maximum.
+const MAX_FAILED_SESSIONS: u32 = 32;
 
 impl Backoff {
-    /// Begins without a failure.
-    pub(crate) fn new(policy: Policy) -> Self {
+    /// Creates an empty history.
+    pub(crate) fn new(policy: RetryPolicy) -> Self {
         Self {
-            delay: policy.first.min(policy.cap),
+            delay: policy.first_delay.min(policy.max_delay),
             policy,
             attempts: 0,
             crashes: VecDeque::new(),
-            trips: 0,
+            failed_sessions: 0,
         }
     }
 
-    /// Decides what follows a failure. `jitter` is a random number from 0 to 1.
-    pub(crate) fn after_failure(&mut self, failure: Failure, now: Instant, jitter: f64) -> Verdict {
-        if failure.kind == FailureKind::NotWorthRetrying {
-            return Verdict::GiveUp(GiveUp::NotWorthRetrying);
+    /// Records a failure and decides whether to retry. `random` is a number from 0 to 1.
+    pub(crate) fn after_failure(
+        &mut self,
+        failure: ConnectionFailure,
+        now: Instant,
+        random: f64,
+    ) -> RetryDecision {
+        if failure.kind == FailureKind::Permanent {
+            return RetryDecision::GiveUp(GiveUpReason::Permanent);
         }
         if failure.kind == FailureKind::Crash {
             self.record_crash(now);
         }
         if let Some(max) = self.policy.max_attempts.filter(|max| self.attempts >= *max) {
-            return Verdict::GiveUp(GiveUp::Attempts { max });
+            return RetryDecision::GiveUp(GiveUpReason::Attempts { max });
         }
         if failure.kind == FailureKind::Crash && self.crashes.len() >= self.policy.max_crashes {
-            return Verdict::GiveUp(GiveUp::CrashLoop {
+            return RetryDecision::GiveUp(GiveUpReason::CrashLoop {
                 crashes: self.crashes.len(),
                 window: self.policy.crash_window,
             });
         }
         self.attempts = self.attempts.saturating_add(1);
-        let asked = failure.retry_after.unwrap_or_default();
-        let asked = asked.min(self.policy.longest_retry_after);
-        Verdict::RetryIn(self.next_delay(jitter).max(asked))
+        let retry_after = failure.retry_after.unwrap_or_default();
+        let retry_after = retry_after.min(self.policy.max_retry_after);
+        RetryDecision::RetryIn(self.next_delay(random).max(retry_after))
     }
 
-    /// A session answered: the next failure is the first again. Crashes stay on record, because a
-    /// server that answers once and then dies, over and over, is in a crash loop all the same.
-    pub(crate) fn proved_alive(&mut self) {
-        self.delay = self.policy.first.min(self.policy.cap);
+    /// Resets the delay after a successful listing. Crashes stay recorded: a server that answers once
+    /// and then crashes, again and again, is in a crash loop.
+    pub(crate) fn record_success(&mut self) {
+        self.delay = self.policy.first_delay.min(self.policy.max_delay);
         self.attempts = 0;
     }
 
-    /// A session that answered at first failed one request after the other, after `age`. One that
-    /// does so over and over is left alone for longer and longer, however well it shakes hands.
-    pub(crate) fn failed_in_use(&mut self, age: Duration) {
-        self.trips = if age >= self.policy.crash_window {
+    /// Records that an open session was closed after `age` because too many requests failed. The
+    /// delay grows with each such session, even if every handshake succeeds.
+    pub(crate) fn record_session_failure(&mut self, age: Duration) {
+        self.failed_sessions = if age >= self.policy.crash_window {
             1
         } else {
-            self.trips.saturating_add(1)
+            self.failed_sessions.saturating_add(1)
         };
-        for _ in 1..self.trips.min(MOST_TRIPS) {
-            self.delay = scale(self.delay, self.policy.factor).min(self.policy.cap);
+        for _ in 1..self.failed_sessions.min(MAX_FAILED_SESSIONS) {
+            self.delay = scale(self.delay, self.policy.factor).min(self.policy.max_delay);
         }
     }
 
-    /// Somebody asks for the server: what failed before no longer counts.
-    pub(crate) fn begin_afresh(&mut self) {
-        self.proved_alive();
-        self.trips = 0;
+    /// Forgets all failures. Called when a caller orders a connection.
+    pub(crate) fn reset(&mut self) {
+        self.record_success();
+        self.failed_sessions = 0;
         self.crashes.clear();
     }
 
@@ -219,19 +215,19 @@ impl Backoff {
         self.crashes.push_back(now);
     }
 
-    fn next_delay(&mut self, jitter: f64) -> Duration {
+    fn next_delay(&mut self, random: f64) -> Duration {
         let mean = self.delay;
-        self.delay = scale(mean, self.policy.factor).min(self.policy.cap);
-        let jitter = if jitter.is_finite() {
-            jitter.clamp(0.0, 1.0)
+        self.delay = scale(mean, self.policy.factor).min(self.policy.max_delay);
+        let random = if random.is_finite() {
+            random.clamp(0.0, 1.0)
         } else {
             0.5
         };
-        scale(mean, 1.0 + self.policy.spread * (2.0 * jitter - 1.0))
+        scale(mean, 1.0 + self.policy.jitter * (2.0 * random - 1.0))
     }
 }
 
-/// As `Duration::mul_f64`, but what overflows is merely very long and what is negative is nothing.
+/// Like `Duration::mul_f64`, but saturates instead of panicking.
 fn scale(duration: Duration, factor: f64) -> Duration {
     let seconds = (duration.as_secs_f64() * factor).max(0.0);
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

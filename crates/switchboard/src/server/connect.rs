@@ -21,7 +21,7 @@ pub(crate) use error::ConnectError;
 use error::LastWords;
 
 use super::negotiate::Refusal;
-use super::spacing::Spacing;
+use super::retry_slots::RetrySlots;
 use crate::cache::ServerCache;
 use crate::limits::Deadlines;
 use crate::mcp::{Era, ServerHello};
@@ -110,7 +110,7 @@ pub(crate) struct Site {
     /// How remote servers are looked after.
     pub(crate) health: Health,
     /// When the servers of the host are tried again.
-    pub(crate) spacing: Arc<Spacing>,
+    pub(crate) retry_slots: Arc<RetrySlots>,
 }
 
 /// An open session and what has to be ended with it.

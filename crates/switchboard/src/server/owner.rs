@@ -1,22 +1,25 @@
 //! The task that owns one server: its session, its process, its backoff.
 //!
-//! Orders come in through a bounded inbox, the state goes out on a `watch`; calls do not pass
-//! through here. Invariant: the catalog knows a session's tools before anybody sees it as ready.
+//! Orders arrive on a bounded channel, the state is published on a `watch`. Calls do not pass through
+//! this task: they use the session in the published state. Invariant: the catalog has the tools of a
+//! session before the session is published as ready.
+
+mod orders;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::ServerHandle;
-use super::backoff::{Backoff, Failure as Setback, FailureKind, GiveUp, Verdict};
-use super::connect::{ConnectError, Endpoint, Live, Site, connect};
-use super::offerings::Announcing;
-use super::relisting::{Relisting, ShelfLife, list};
-use super::state::{Failure, Phase, State};
+use super::backoff::{Backoff, ConnectionFailure, FailureKind, GiveUpReason, RetryDecision};
+use super::change_events::ChangeEvents;
+use super::connect::{ConnectError, Live, Site, connect};
+use super::listing_refresh::{ListingExpiry, ListingRefresh, list_tools};
+use super::state::{FailureReason, Phase, State};
 use crate::auth::login::LoginRequired;
 use crate::catalog::paging::Listing;
 use crate::catalog::{CatalogPublisher, ServerKey};
@@ -25,21 +28,11 @@ use crate::mcp::Tool;
 use crate::session::list_changes::ListChangeKind;
 use crate::session::{RequestError, SessionEnd};
 use crate::status::{Attempt, ConnectStage};
+use orders::{Activity, OrderOutcome};
+pub(crate) use orders::{Control, RefreshReply};
 
-/// What a server can be told. Each order is answered when it has been carried out.
-#[derive(Debug)]
-pub(crate) enum Control {
-    /// Start it if it is not running; a failed one is tried again.
-    Wake(oneshot::Sender<()>),
-    /// End the session, if there is one, and make a new one.
-    Restart(oneshot::Sender<()>),
-    SetEnabled(bool, oneshot::Sender<()>),
-    /// List its tools anew, if there is a session.
-    Relist(oneshot::Sender<Relisted>),
-}
-
-/// What came of listing tools anew: nothing where there is no session.
-pub(crate) type Relisted = Option<Result<(), RequestError>>;
+/// Minimum interval between immediate reconnects after an expired session.
+const MIN_IMMEDIATE_RECONNECT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Owner {
     pub(super) key: ServerKey,
@@ -48,23 +41,19 @@ pub(crate) struct Owner {
     pub(super) state: watch::Sender<State>,
     pub(super) catalog: Arc<CatalogPublisher>,
     pub(super) events: EventSink,
-    pub(super) shelf_life: Arc<ShelfLife>,
+    pub(super) listing_expiry: Arc<ListingExpiry>,
     pub(super) backoff: Backoff,
-    /// For the attempts after the first, so that the words in a status count right.
+    /// Failed attempts since the last success. The status shows this number.
     pub(super) attempts: u32,
-    /// The server whose place this one takes, until it is gone.
-    pub(super) predecessor: Option<Arc<ServerHandle>>,
-    /// When a session that the server forgot was last made anew at once.
-    pub(super) renewed: Option<Instant>,
+    /// The server that this one replaces, until it has stopped.
+    pub(super) replaces: Option<Arc<ServerHandle>>,
+    /// When an expired session was last replaced without a delay.
+    pub(super) last_immediate_reconnect: Option<Instant>,
 }
-
-/// No more often is a session that the server forgot made anew at once.
-const BETWEEN_RENEWALS: Duration = Duration::from_secs(10);
 
 /// What the owner does next.
 enum Step {
-    /// Wait for an order.
-    Rest,
+    WaitForOrder,
     Connect,
     Serve(Box<Live>),
     RetryAt(Instant),
@@ -73,73 +62,77 @@ enum Step {
 
 /// What woke the owner while a session is open.
 enum Wake {
-    Stop,
+    /// `None`: the server is to be stopped.
     Order(Option<Control>),
-    StreamEnd,
-    ListItem(Result<Listing<Tool>, RequestError>),
-    Changed(ListChangeKind),
+    SessionEnded,
+    ToolsListed(Result<Listing<Tool>, RequestError>),
+    ListChanged(ListChangeKind),
 }
 
 impl Owner {
-    /// Runs until the server is stopped. A panic ends the one server, and says so.
+    /// Runs until the server is stopped. A panic fails this server only.
     pub(super) async fn run(self) {
-        let (stand, state, catalog) = (
+        let (key, state, catalog) = (
             self.key.clone(),
             self.state.clone(),
             Arc::clone(&self.catalog),
         );
-        if AssertUnwindSafe(self.own()).catch_unwind().await.is_err() {
-            catalog.clear_tools(&stand);
+        if AssertUnwindSafe(self.run_steps())
+            .catch_unwind()
+            .await
+            .is_err()
+        {
+            catalog.clear_tools(&key);
             state.send_modify(|state| {
                 state.session = None;
-                state.phase = Phase::Failed(Failure {
-                    error: "its task panicked".to_owned(),
+                state.phase = Phase::Failed(FailureReason {
+                    error: "internal error: the task of the server panicked".to_owned(),
                     hint: None,
                 });
             });
         }
     }
 
-    async fn own(mut self) {
-        if let Some(predecessor) = self.predecessor.take() {
-            // Two of them at a time might get in each other's way.
-            let gone = predecessor.stopped();
-            self.site.stop.run_until_cancelled(gone).await;
+    async fn run_steps(mut self) {
+        if let Some(replaced) = self.replaces.take() {
+            // Both may need the same port or lock file.
+            let stopped = replaced.stopped();
+            self.site.stop.run_until_cancelled(stopped).await;
         }
         let mut step = match self.state.borrow().phase {
             Phase::Starting => Step::Connect,
-            _ => Step::Rest,
+            _ => Step::WaitForOrder,
         };
         loop {
             step = match step {
-                Step::Rest => self.rest().await,
+                Step::WaitForOrder => self.wait_for_order().await,
                 Step::Connect => self.connect().await,
                 Step::Serve(live) => self.serve(*live).await,
-                Step::RetryAt(at) => self.wait_until(at).await,
+                Step::RetryAt(at) => self.wait_for_retry(at).await,
                 Step::End => break,
             };
         }
         self.catalog.remove(&self.key);
-        // Not an event: whoever stopped it knows.
+        // Sends no event: the caller that stopped the server knows.
         self.state.send_modify(|state| {
             state.phase = Phase::Stopped;
             state.session = None;
         });
     }
 
-    /// `ListChanges` the published state, and tells of it if it shows. (The countdown to the next attempt
-    /// does not: it changes with every look.)
+    /// Changes the published state. Sends an event if status, phase or error changed. The countdown
+    /// to the next attempt does not count: it changes all the time.
     fn publish(&self, change: impl FnOnce(&mut State)) {
-        let showing = |state: &State| (state.status(), state.phase.public(), state.error());
-        let mut shown = None;
+        let visible = |state: &State| (state.status(), state.phase.public(), state.error());
+        let mut changed = None;
         self.state.send_modify(|state| {
-            let before = showing(state);
+            let before = visible(state);
             change(state);
-            if before != showing(state) {
-                shown = Some((state.status(), state.error().or_else(|| state.detail())));
+            if before != visible(state) {
+                changed = Some((state.status(), state.error().or_else(|| state.detail())));
             }
         });
-        if let Some((status, detail)) = shown {
+        if let Some((status, detail)) = changed {
             let reason = detail.as_deref().map(|detail| format!(": {detail}"));
             tracing::info!(
                 "server {} is {status}{}",
@@ -155,118 +148,88 @@ impl Owner {
         }
     }
 
-    async fn rest(&mut self) -> Step {
-        let stop = self.site.stop.clone();
+    async fn wait_for_order(&mut self) -> Step {
+        while let Some(order) = self.next_order().await {
+            if let Some(step) = self.obey(order, Activity::Idle) {
+                return step;
+            }
+        }
+        Step::End
+    }
+
+    /// The next order, or `None` if the server is to be stopped. Cancel-safe.
+    async fn next_order(&mut self) -> Option<Control> {
         tokio::select! {
             biased;
-            () = stop.cancelled() => Step::End,
-            order = self.orders.recv() => match order {
-                None => Step::End,
-                Some(Control::Wake(done) | Control::Restart(done)) => {
-                    let step = if matches!(self.site.endpoint, Endpoint::Withheld) {
-                        Step::Rest
-                    } else {
-                        self.begin_afresh();
-                        Step::Connect
-                    };
-                    let _ = done.send(());
-                    step
-                }
-                Some(Control::SetEnabled(enabled, done)) => {
-                    let was_off = matches!(self.state.borrow().phase, Phase::Off { .. });
-                    self.set_enabled(enabled);
-                    let step = if was_off && enabled {
-                        self.begin_afresh();
-                        Step::Connect
-                    } else {
-                        Step::Rest
-                    };
-                    let _ = done.send(());
-                    step
-                }
-                Some(Control::Relist(done)) => {
-                    let _ = done.send(None);
-                    Step::Rest
-                }
-            },
+            () = self.site.stop.cancelled() => None,
+            order = self.orders.recv() => order,
         }
     }
 
-    /// Somebody asks for the server: earlier failures no longer count.
-    fn begin_afresh(&mut self) {
-        self.backoff.begin_afresh();
-        self.attempts = 0;
-        self.publish(|state| {
-            state.phase = Phase::Starting;
-            state.error = None;
-        });
-    }
-
-    fn set_enabled(&self, enabled: bool) {
-        self.catalog.set_enabled(&self.key, enabled);
-        self.publish(|state| state.enabled = enabled);
+    /// Carries out an order while no session is open. Returns the next step if the order changes it.
+    fn obey(&mut self, order: Control, activity: Activity) -> Option<Step> {
+        match self.handle_order(order, activity) {
+            OrderOutcome::Done | OrderOutcome::RefreshTools(_) => None,
+            OrderOutcome::Connect(done) => {
+                let _ = done.send(());
+                Some(Step::Connect)
+            }
+        }
     }
 
     async fn connect(&mut self) -> Step {
         self.publish(|state| state.phase = Phase::Starting);
-        let began = Instant::now();
+        let started = Instant::now();
         let site = Arc::clone(&self.site);
-        // Boxed, because most of the time there is none.
-        let mut attempt = Box::pin(reach(&site));
-        let stop = self.site.stop.clone();
+        // Boxed to keep the owner's future small: most of the time there is no attempt.
+        let mut attempt = Box::pin(connect_and_list(&site));
         let outcome = loop {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Step::End,
-                order = self.orders.recv() => match order {
-                    None => return Step::End,
-                    Some(Control::Wake(done)) => drop(done.send(())),
-                    Some(Control::Restart(done)) => {
-                        let _ = done.send(());
-                        return Step::Connect;
+                order = self.next_order() => {
+                    let Some(order) = order else {
+                        return Step::End;
+                    };
+                    if let Some(step) = self.obey(order, Activity::Connecting) {
+                        return step;
                     }
-                    Some(Control::SetEnabled(enabled, done)) => {
-                        self.set_enabled(enabled);
-                        let _ = done.send(());
-                    }
-                    Some(Control::Relist(done)) => drop(done.send(None)),
-                },
+                }
                 outcome = &mut attempt => break outcome,
             }
         };
         match outcome {
-            Ok((live, listing)) => self.ready(live, listing, began),
-            Err(error) => self.failed(&error),
+            Ok((live, listing)) => self.on_connected(live, listing, started),
+            Err(error) => self.on_connect_error(&error),
         }
     }
 
-    fn ready(
+    fn on_connected(
         &mut self,
         live: Live,
         listing: Result<Listing<Tool>, RequestError>,
-        began: Instant,
+        started: Instant,
     ) -> Step {
-        let problem = match listing {
+        let error = match listing {
             Ok(listing) => {
-                self.backoff.proved_alive();
+                self.backoff.record_success();
                 self.attempts = 0;
-                self.take_listing(listing);
+                self.publish_listing(listing);
                 None
             }
             Err(error) => {
                 self.catalog.set_available(&self.key, true);
-                Some(format!("its tools could not be listed: {error}"))
+                Some(listing_failed(&error))
             }
         };
-        let connect_time = began.elapsed();
+        let connect_time = started.elapsed();
         let mut attempt = live.attempt.clone();
-        attempt.failed_at = problem.as_ref().map(|_| ConnectStage::Listing);
+        attempt.failed_at = error.as_ref().map(|_| ConnectStage::Listing);
         self.publish(|state| {
             state.phase = Phase::Ready;
             state.generation = state.generation.next();
             state.session = Some(live.session.clone());
             state.hello = live.session.handshake().cloned().map(Arc::new);
-            state.error = problem;
+            state.error = error;
             state.connect_time = Some(connect_time);
             state.attempt = Some(attempt);
             state.stderr.clone_from(&live.stderr);
@@ -274,36 +237,34 @@ impl Owner {
         Step::Serve(Box::new(live))
     }
 
-    fn take_listing(&self, listing: Listing<Tool>) {
+    /// Puts the tools into the catalog and into the server cache.
+    fn publish_listing(&self, listing: Listing<Tool>) {
         for note in &listing.notes {
             let (server, note) = (self.key.server.clone(), note.clone());
             self.events.send(|| Event::ListingNoted { server, note });
         }
-        self.shelf_life.begin(listing.ttl());
-        self.remember(&listing.items);
+        self.listing_expiry.restart(listing.ttl());
+        if let Some(key) = &self.site.memory_key {
+            self.site.memory.remember_tools(key, &listing.items);
+        }
         self.state
             .send_modify(|state| state.notes = Arc::new(listing.notes));
         self.catalog.set_tools(&self.key, listing.items, true);
     }
 
-    fn remember(&self, tools: &[Tool]) {
-        if let Some(key) = &self.site.memory_key {
-            self.site.memory.remember_tools(key, tools);
-        }
-    }
-
-    fn failed(&mut self, error: &ConnectError) -> Step {
+    fn on_connect_error(&mut self, error: &ConnectError) -> Step {
         let kind = if error.is_permanent() {
-            FailureKind::NotWorthRetrying
+            FailureKind::Permanent
         } else if error.is_crash() && self.site.endpoint.is_child() {
             FailureKind::Crash
         } else {
             FailureKind::Unreachable
         };
-        self.set_back(kind, error)
+        self.schedule_retry(kind, error)
     }
 
-    fn set_back(&mut self, kind: FailureKind, error: &ConnectError) -> Step {
+    /// Schedules the next attempt, or gives up.
+    fn schedule_retry(&mut self, kind: FailureKind, error: &ConnectError) -> Step {
         self.attempts += 1;
         let attempt = self.attempts;
         let stage = error.stage();
@@ -312,17 +273,14 @@ impl Owner {
         if let ConnectError::NeedsLogin(login) = error {
             return self.wait_for_login(login.clone());
         }
-        let setback = Setback {
+        let failure = ConnectionFailure {
             retry_after: error.retry_after(),
-            ..Setback::new(kind)
+            ..ConnectionFailure::new(kind)
         };
-        match self
-            .backoff
-            .after_failure(setback, Instant::now(), fastrand::f64())
-        {
-            Verdict::RetryIn(delay) => {
-                let now = Instant::now();
-                let at = self.site.spacing.place(now + delay, now);
+        let now = Instant::now();
+        match self.backoff.after_failure(failure, now, fastrand::f64()) {
+            RetryDecision::RetryIn(delay) => {
+                let at = self.site.retry_slots.reserve(now + delay, now);
                 self.catalog.set_available(&self.key, false);
                 self.publish(|state| {
                     state.phase = Phase::Retrying { attempt, at };
@@ -331,172 +289,183 @@ impl Owner {
                 });
                 Step::RetryAt(at)
             }
-            Verdict::GiveUp(why) => {
-                let error_text = match why {
-                    GiveUp::NotWorthRetrying | GiveUp::Attempts { max: 0 } => error.to_string(),
-                    why => format!("{why}: {error}"),
+            RetryDecision::GiveUp(reason) => {
+                let error_text = match reason {
+                    GiveUpReason::Permanent | GiveUpReason::Attempts { max: 0 } => {
+                        error.to_string()
+                    }
+                    reason => format!("{reason}: {error}"),
                 };
-                self.give_up(Failure {
+                self.give_up(Phase::Failed(FailureReason {
                     error: error_text,
                     hint: error.hint(),
-                })
+                }))
             }
         }
     }
 
-    fn give_up(&self, failure: Failure) -> Step {
-        self.catalog.clear_tools(&self.key);
-        self.publish(|state| {
-            state.phase = Phase::Failed(failure);
-            state.session = None;
-        });
-        Step::Rest
-    }
-
-    /// Trying again would not log anybody in.
+    /// A retry would fail again until the user has logged in.
     fn wait_for_login(&self, login: Box<LoginRequired>) -> Step {
+        self.give_up(Phase::NeedsAuth(login))
+    }
+
+    fn give_up(&self, phase: Phase) -> Step {
         self.catalog.clear_tools(&self.key);
         self.publish(|state| {
-            state.phase = Phase::NeedsAuth(login);
+            state.phase = phase;
             state.session = None;
         });
-        Step::Rest
+        Step::WaitForOrder
     }
 
-    /// Whether a session that the server forgot is made anew at once. A server that forgets one
-    /// after the other has to wait as others do.
-    fn may_renew(&mut self) -> bool {
-        let now = Instant::now();
-        let may = self
-            .renewed
-            .is_none_or(|renewed| now - renewed >= BETWEEN_RENEWALS);
-        if may {
-            self.renewed = Some(now);
-        }
-        may
-    }
-
-    async fn wait_until(&mut self, mut at: Instant) -> Step {
-        let stop = self.site.stop.clone();
-        let mut slept = self.site.health.resumed.clone();
-        slept.mark_unchanged();
+    async fn wait_for_retry(&mut self, mut at: Instant) -> Step {
+        let mut resumed = self.site.health.resumed.clone();
+        resumed.mark_unchanged();
+        let is_remote = self.site.endpoint.is_remote();
         loop {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Step::End,
-                order = self.orders.recv() => match order {
-                    None => return Step::End,
-                    Some(Control::Wake(done) | Control::Restart(done)) => {
-                        self.begin_afresh();
-                        let _ = done.send(());
-                        return Step::Connect;
+                order = self.next_order() => {
+                    let Some(order) = order else {
+                        return Step::End;
+                    };
+                    if let Some(step) = self.obey(order, Activity::Retrying) {
+                        return step;
                     }
-                    Some(Control::SetEnabled(enabled, done)) => {
-                        self.set_enabled(enabled);
-                        let _ = done.send(());
-                    }
-                    Some(Control::Relist(done)) => drop(done.send(None)),
-                },
+                }
                 () = tokio::time::sleep_until(at) => return Step::Connect,
-                // Whatever was wrong before: the machine has slept, and may be elsewhere by now.
-                Ok(()) = slept.changed(), if self.site.endpoint.is_remote() => {
+                // After a suspend the machine may be in another network: do not wait any longer.
+                Ok(()) = resumed.changed(), if is_remote => {
                     let now = Instant::now();
-                    at = self.site.spacing.place(now, now);
+                    at = self.site.retry_slots.reserve(now, now);
                 }
             }
         }
     }
 
     async fn serve(&mut self, mut live: Live) -> Step {
-        let mut relisting = Relisting::new(self.state.borrow().error.is_some());
-        let mut announcing = Announcing::new();
+        let mut refresh = ListingRefresh::new(self.state.borrow().error.is_some());
+        let mut change_events = ChangeEvents::new();
+        let site = Arc::clone(&self.site);
+        let expiry = Arc::clone(&self.listing_expiry);
         loop {
-            let stop = self.site.stop.clone();
             let session = live.session.clone();
             let wake = tokio::select! {
                 biased;
-                () = stop.cancelled() => Wake::Stop,
-                order = self.orders.recv() => Wake::Order(order),
-                () = live.ended() => Wake::StreamEnd,
-                outcome = relisting.next(&self.site, &session, &self.shelf_life) => Wake::ListItem(outcome),
-                change = announcing.next(&session) => Wake::Changed(change),
+                order = self.next_order() => Wake::Order(order),
+                () = live.ended() => Wake::SessionEnded,
+                outcome = refresh.next(&site, &session, &expiry) => Wake::ToolsListed(outcome),
+                kind = change_events.next(&session) => Wake::ListChanged(kind),
             };
             match wake {
-                Wake::Stop | Wake::Order(None) => {
-                    // Not an event: whoever stopped it knows.
+                Wake::Order(None) => {
+                    // Sends no event: the caller that stopped the server knows.
                     self.state.send_modify(|state| state.phase = Phase::Lost);
-                    self.stop_serving(live).await;
+                    self.close(live).await;
                     return Step::End;
                 }
-                Wake::Order(Some(Control::Wake(done))) => drop(done.send(())),
-                Wake::Order(Some(Control::SetEnabled(enabled, done))) => {
-                    self.set_enabled(enabled);
-                    let _ = done.send(());
-                }
-                Wake::Order(Some(Control::Relist(done))) => relisting.ask(done),
-                Wake::Order(Some(Control::Restart(done))) => {
-                    self.catalog.set_available(&self.key, false);
-                    self.begin_afresh();
-                    self.stop_serving(live).await;
-                    let _ = done.send(());
-                    return Step::Connect;
-                }
-                Wake::StreamEnd => {
-                    self.catalog.set_available(&self.key, false);
-                    self.publish(|state| {
-                        state.phase = Phase::Lost;
-                        state.session = None;
-                        state.error = None;
-                    });
-                    let had_child = live.has_child();
-                    let end = live.session.ended().await;
-                    if end == SessionEnd::Expired && self.may_renew() {
-                        live.shut_down().await;
+                Wake::Order(Some(order)) => match self.handle_order(order, Activity::Serving) {
+                    OrderOutcome::Done => {}
+                    OrderOutcome::RefreshTools(done) => refresh.order(done),
+                    OrderOutcome::Connect(done) => {
+                        self.close(live).await;
+                        let _ = done.send(());
                         return Step::Connect;
                     }
-                    if matches!(end, SessionEnd::TooManyFailures(_)) {
-                        self.backoff.failed_in_use(live.age());
-                    }
-                    let error = live.post_mortem(&self.site).await;
-                    self.publish(|state| state.error = Some(error.to_string()));
-                    live.shut_down().await;
-                    let kind = if had_child {
-                        FailureKind::Crash
-                    } else {
-                        FailureKind::Unreachable
-                    };
-                    return self.set_back(kind, &error);
+                },
+                Wake::SessionEnded => return self.on_session_end(live).await,
+                Wake::ListChanged(kind) => {
+                    change_events.send(kind, &self.key.server, &self.events);
                 }
-                Wake::Changed(change) => announcing.tell(change, &self.key.server, &self.events),
-                Wake::ListItem(Ok(listing)) => {
-                    self.backoff.proved_alive();
-                    self.take_listing(listing);
-                    self.publish(|state| state.error = None);
-                    relisting.tell(&Ok(()));
-                }
-                Wake::ListItem(Err(error)) => {
-                    let problem = format!("its tools could not be listed: {error}");
-                    self.publish(|state| state.error = Some(problem));
-                    relisting.tell(&Err(error));
+                Wake::ToolsListed(outcome) => {
+                    let outcome = self.on_tools_listed(outcome);
+                    refresh.answer_orders(&outcome);
                 }
             }
         }
     }
 
-    /// Nobody sees the session any more, then it is ended.
-    async fn stop_serving(&self, live: Live) {
+    /// Publishes the outcome of a listing after the first.
+    fn on_tools_listed(
+        &mut self,
+        outcome: Result<Listing<Tool>, RequestError>,
+    ) -> Result<(), RequestError> {
+        match outcome {
+            Ok(listing) => {
+                self.backoff.record_success();
+                self.publish_listing(listing);
+                self.publish(|state| state.error = None);
+                Ok(())
+            }
+            Err(error) => {
+                self.publish(|state| state.error = Some(listing_failed(&error)));
+                Err(error)
+            }
+        }
+    }
+
+    /// Determines why the session ended by itself, and decides when to reconnect.
+    async fn on_session_end(&mut self, mut live: Live) -> Step {
+        self.catalog.set_available(&self.key, false);
+        self.publish(|state| {
+            state.phase = Phase::Lost;
+            state.session = None;
+            state.error = None;
+        });
+        let had_child = live.has_child();
+        let end = live.session.ended().await;
+        if end == SessionEnd::Expired && self.may_reconnect_now() {
+            live.shut_down().await;
+            return Step::Connect;
+        }
+        if matches!(end, SessionEnd::TooManyFailures(_)) {
+            self.backoff.record_session_failure(live.age());
+        }
+        let error = live.post_mortem(&self.site).await;
+        self.publish(|state| state.error = Some(error.to_string()));
+        live.shut_down().await;
+        let kind = if had_child {
+            FailureKind::Crash
+        } else {
+            FailureKind::Unreachable
+        };
+        self.schedule_retry(kind, &error)
+    }
+
+    /// Whether an expired session is replaced without a delay. A server that expires session after
+    /// session is retried with the usual delays.
+    fn may_reconnect_now(&mut self) -> bool {
+        let now = Instant::now();
+        let is_allowed = self
+            .last_immediate_reconnect
+            .is_none_or(|last| now - last >= MIN_IMMEDIATE_RECONNECT_INTERVAL);
+        if is_allowed {
+            self.last_immediate_reconnect = Some(now);
+        }
+        is_allowed
+    }
+
+    /// Removes the session from the published state, then closes it.
+    async fn close(&self, live: Live) {
         self.publish(|state| state.session = None);
         live.shut_down().await;
     }
 }
 
-/// A session and its first listing, which may fail without failing the session.
-async fn reach(site: &Site) -> Result<(Live, Result<Listing<Tool>, RequestError>), ConnectError> {
+fn listing_failed(error: &RequestError) -> String {
+    format!("listing the tools failed: {error}")
+}
+
+/// Opens a session and lists its tools. A listing that fails does not fail the session, unless the
+/// session ended.
+async fn connect_and_list(
+    site: &Site,
+) -> Result<(Live, Result<Listing<Tool>, RequestError>), ConnectError> {
     let end = Instant::now() + site.deadlines.startup;
     let mut live = connect(site, end).await?;
-    let began = Instant::now();
-    let listing = list(site, &live.session, end).await;
-    live.attempt.listing = Some(began.elapsed());
+    let started = Instant::now();
+    let listing = list_tools(site, &live.session, end).await;
+    live.attempt.listing = Some(started.elapsed());
     if let Err(RequestError::Lost { .. }) = &listing {
         return Err(live.post_mortem(site).await);
     }

@@ -1,4 +1,7 @@
-//! The state of one server, as its owner publishes it.
+//! The state of one server that its owner publishes on a `watch` channel.
+//!
+//! Plain data; the owner alone changes it. Invariant: there is a session only in [`Phase::Ready`]
+//! and, for the time of closing it, in the phase that follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,36 +16,36 @@ use crate::session::Session;
 use crate::status::{Attempt, ConnectionStatus, ServerPhase};
 use crate::transport::stderr::StderrTail;
 
-/// Where a server is in its life.
+/// Where a server is in its life cycle. [`ServerPhase`] is the public form without the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Configured, not started; a call wakes it.
+    /// Configured but not started. The first call starts it.
     Dormant,
-    /// Switched off before it was ever started.
+    /// Disabled before it was ever started.
     Off {
-        /// By whom, and how it is switched on again.
-        why: String,
+        /// Who disabled the server, and how to enable it.
+        reason: String,
     },
-    /// Starting, shaking hands, or listing for the first time.
+    /// Opening the connection, shaking hands, or listing tools for the first time.
     Starting,
+    /// A session is open.
     Ready,
-    /// The session just ended; how, is being found out.
+    /// The session ended and the owner is determining why.
     Lost,
-    /// Away; the next attempt is at this time.
+    /// Waiting for the next connection attempt.
     Retrying {
+        /// The number of failed attempts.
         attempt: u32,
+        /// When the next attempt starts.
         at: Instant,
     },
-    /// Waits for the user's consent; nothing of it has run.
-    AwaitingApproval {
-        waiting: PendingReason,
-        hint: String,
-    },
-    /// Waits for somebody to log in; not tried again before it is asked for.
+    /// The user has not approved the entry. No process was started.
+    AwaitingApproval { reason: PendingReason, hint: String },
+    /// The server requires a login. Not retried until a caller orders a connection.
     NeedsAuth(Box<LoginRequired>),
-    /// Gave up.
-    Failed(Failure),
-    /// `StreamEnd` for good.
+    /// Not retried until a caller orders a connection.
+    Failed(FailureReason),
+    /// The owner has ended.
     Stopped,
 }
 
@@ -64,30 +67,33 @@ impl Phase {
     }
 }
 
-/// Why a server is given up until somebody asks for it again.
+/// Why a server failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct FailureReason {
     pub(crate) error: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub(crate) hint: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) phase: Phase,
-    /// False: the session is kept, and nothing of it is exposed.
+    /// False: the session stays open, but its tools are not in the catalog.
     pub(crate) enabled: bool,
     pub(crate) generation: Generation,
-    /// The open session; only in phase `Ready`.
+    /// The open session.
     pub(crate) session: Option<Session>,
-    /// What the server said when the last session began.
+    /// The handshake response of the last session.
     pub(crate) hello: Option<Arc<ServerHello>>,
-    /// The last thing that went wrong, as long as it matters.
+    /// The last error. Cleared by the next success.
     pub(crate) error: Option<String>,
+    /// Time from the start of the last attempt until the tools were listed.
     pub(crate) connect_time: Option<Duration>,
-    /// How far the last attempt came.
+    /// The progress of the last connection attempt.
     pub(crate) attempt: Option<Attempt>,
+    /// Problems found in the last tool listing.
     pub(crate) notes: Arc<Vec<String>>,
+    /// The last stderr lines of the child process.
     pub(crate) stderr: Option<StderrTail>,
 }
 
@@ -107,12 +113,13 @@ impl State {
         }
     }
 
-    /// There is, or there is not, a session to be had: no sense in waiting for it.
+    /// Whether the server is neither starting nor determining why its session ended. Callers that
+    /// wait for a session stop waiting.
     pub(crate) fn is_settled(&self) -> bool {
         !matches!(self.phase, Phase::Starting | Phase::Lost)
     }
 
-    /// No session comes about by itself.
+    /// Whether the owner opens no session without an order.
     pub(crate) fn has_given_up(&self) -> bool {
         !matches!(
             self.phase,
@@ -137,7 +144,7 @@ impl State {
         }
     }
 
-    /// What went wrong, for the status.
+    /// The error that the status shows.
     pub(crate) fn error(&self) -> Option<String> {
         match &self.phase {
             Phase::Failed(failure) => Some(failure.error.clone()),
@@ -146,29 +153,29 @@ impl State {
         }
     }
 
-    /// The state in words.
+    /// A sentence about the state that the status shows.
     pub(crate) fn detail(&self) -> Option<String> {
         if !self.enabled && self.session.is_some() {
-            return Some("switched off; the connection is kept".to_owned());
+            return Some("disabled; the connection stays open".to_owned());
         }
         match &self.phase {
             Phase::Dormant => Some("not started; the first call starts it".to_owned()),
-            Phase::Off { why } => Some(why.clone()),
+            Phase::Off { reason } => Some(reason.clone()),
             Phase::Starting => Some("starting".to_owned()),
             Phase::Ready => None,
             Phase::Lost => Some("the connection was lost".to_owned()),
             Phase::Retrying { attempt, at } => {
                 let wait = at.saturating_duration_since(Instant::now()).as_secs_f64();
                 Some(format!(
-                    "attempt {attempt} failed, the next is in {wait:.1} s"
+                    "attempt {attempt} failed, next attempt in {wait:.1} s"
                 ))
             }
-            Phase::AwaitingApproval { waiting, hint } => {
-                let why = match waiting {
+            Phase::AwaitingApproval { reason, hint } => {
+                let reason = match reason {
                     PendingReason::New => "not approved",
-                    PendingReason::Changed => "changed since you were asked about it",
+                    PendingReason::Changed => "changed since you decided about it",
                 };
-                Some(format!("{why}, nothing was started: {hint}"))
+                Some(format!("{reason}, not started: {hint}"))
             }
             Phase::Failed(failure) => failure.hint.clone(),
             Phase::NeedsAuth(login) => Some(login.hint.clone()),

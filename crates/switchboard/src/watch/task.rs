@@ -118,9 +118,9 @@ impl WatchTask {
             if last.is_some_and(|last| Arc::ptr_eq(&last, &server)) {
                 sleep(SERVER_RECHECK_DELAY).await;
             }
-            let mut state = server.follow();
+            let mut state = server.watch_state();
             if state.borrow().phase == Phase::Dormant {
-                server.settled().await;
+                server.start_and_settle().await;
             }
             loop {
                 let now = state.borrow_and_update().clone();
@@ -373,7 +373,7 @@ async fn debounce(subscription: &mut Subscription) {
 
 /// Waits until the server has another session or none, or is disabled.
 async fn session_ended(server: &ServerHandle, session: &Session) {
-    let mut state: watch::Receiver<State> = server.follow();
+    let mut state: watch::Receiver<State> = server.watch_state();
     let has_ended = |state: &State| {
         let current = state.session.as_ref().filter(|_| state.enabled);
         !current.is_some_and(|current| current.is(session))

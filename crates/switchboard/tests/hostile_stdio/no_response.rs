@@ -17,7 +17,7 @@ rows! {
     s09_mute_about_its_tools: "shakes hands, and never lists its tools" =>
         Row::of(legacy().on("tools/list", [Step::Hang]))
             .startup_timeout(2_000)
-            .lists_nothing("its tools could not be listed: no response within");
+            .lists_nothing("listing the tools failed: no response within");
 
     s11_progress_for_ever: "reports progress every 100 ms, and never an answer" =>
         Row::working([Step::forever([Step::progress(1), Step::DelayMs(100)])])

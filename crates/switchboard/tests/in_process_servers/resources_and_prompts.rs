@@ -99,7 +99,7 @@ async fn panicking_listing_keeps_previous_tools() {
     assert_eq!(
         status.error.as_deref(),
         Some(
-            "its tools could not be listed: the server returned an error: listing tools panicked (code -32603)"
+            "listing the tools failed: the server returned an error: listing tools panicked (code -32603)"
         )
     );
     host.call("mcp__b__look", json!({})).await.unwrap();

@@ -17,7 +17,7 @@ use crate::auth::{
     StaticHeaders, WithHeaders,
 };
 use crate::server::connect::Endpoint;
-use crate::server::state::Failure;
+use crate::server::state::FailureReason;
 use crate::telemetry::Redactor;
 use crate::transport::http::TlsConfig;
 use crate::transport::proxy;
@@ -29,12 +29,12 @@ impl HostInner {
         &self,
         spec: &LaunchSpec,
         config: &RemoteConfig,
-    ) -> Result<Endpoint, Failure> {
-        let url = address(&config.url).map_err(|error| Failure {
+    ) -> Result<Endpoint, FailureReason> {
+        let url = address(&config.url).map_err(|error| FailureReason {
             hint: Some(error.hint()),
             error: error.to_string(),
         })?;
-        let headers = StaticHeaders::of_entry(&config.headers).map_err(|error| Failure {
+        let headers = StaticHeaders::of_entry(&config.headers).map_err(|error| FailureReason {
             hint: error.hint(),
             error: error.to_string(),
         })?;
@@ -87,10 +87,14 @@ impl HostInner {
     }
 
     /// The endpoint of a server of the claude.ai account, or why its URL is not allowed.
-    pub(super) fn claude_ai_endpoint(&self, url: &str, id: &str) -> Result<Endpoint, Failure> {
+    pub(super) fn claude_ai_endpoint(
+        &self,
+        url: &str,
+        id: &str,
+    ) -> Result<Endpoint, FailureReason> {
         let defaults = &self.defaults;
         let url = proxy::endpoint(url, id, &defaults.claude_ai_origins);
-        let url = url.map_err(|error| Failure {
+        let url = url.map_err(|error| FailureReason {
             hint: Some(error.hint()),
             error: error.to_string(),
         })?;

@@ -5,24 +5,24 @@ use super::*;
 
 const MEAN: f64 = 0.5;
 
-fn crash() -> Failure {
-    Failure::new(FailureKind::Crash)
+fn crash() -> ConnectionFailure {
+    ConnectionFailure::new(FailureKind::Crash)
 }
 
-fn unreachable() -> Failure {
-    Failure::new(FailureKind::Unreachable)
+fn unreachable() -> ConnectionFailure {
+    ConnectionFailure::new(FailureKind::Unreachable)
 }
 
-fn seconds(verdict: Verdict) -> f64 {
-    match verdict {
-        Verdict::RetryIn(delay) => delay.as_secs_f64(),
-        Verdict::GiveUp(why) => panic!("gave up: {why}"),
+fn seconds(decision: RetryDecision) -> f64 {
+    match decision {
+        RetryDecision::RetryIn(delay) => delay.as_secs_f64(),
+        RetryDecision::GiveUp(why) => panic!("gave up: {why}"),
     }
 }
 
 #[test]
-fn delays_grow_to_the_cap_and_stay_there() {
-    let mut backoff = Backoff::new(Policy::default());
+fn delays_grow_up_to_the_maximum() {
+    let mut backoff = Backoff::new(RetryPolicy::default());
     let now = Instant::now();
     let delays: Vec<String> = (0..14)
         .map(|_| {
@@ -42,39 +42,39 @@ fn delays_grow_to_the_cap_and_stay_there() {
 }
 
 #[test]
-fn jitter_strays_a_fifth_either_way() {
-    for (jitter, expected) in [(0.0, 0.8), (0.5, 1.0), (1.0, 1.2), (7.0, 1.2), (-1.0, 0.8)] {
-        let delay = seconds(Backoff::new(Policy::default()).after_failure(
+fn jitter_is_at_most_a_fifth() {
+    for (random, expected) in [(0.0, 0.8), (0.5, 1.0), (1.0, 1.2), (7.0, 1.2), (-1.0, 0.8)] {
+        let delay = seconds(Backoff::new(RetryPolicy::default()).after_failure(
             unreachable(),
             Instant::now(),
-            jitter,
+            random,
         ));
-        assert!((delay - expected).abs() < 1e-6, "{jitter}: {delay}");
+        assert!((delay - expected).abs() < 1e-6, "{random}: {delay}");
     }
-    let senseless =
-        Backoff::new(Policy::default()).after_failure(unreachable(), Instant::now(), f64::NAN);
-    assert_eq!(senseless, Verdict::RetryIn(Duration::from_secs(1)));
+    let not_a_number =
+        Backoff::new(RetryPolicy::default()).after_failure(unreachable(), Instant::now(), f64::NAN);
+    assert_eq!(not_a_number, RetryDecision::RetryIn(Duration::from_secs(1)));
 }
 
 #[test]
-fn the_fifth_crash_within_three_minutes_is_a_crash_loop() {
-    let mut backoff = Backoff::new(Policy::default());
+fn five_crashes_within_three_minutes_are_a_crash_loop() {
+    let mut backoff = Backoff::new(RetryPolicy::default());
     let start = Instant::now();
     for crashes in 0..4 {
         let now = start + Duration::from_secs(45 * crashes);
         assert!(matches!(
             backoff.after_failure(crash(), now, MEAN),
-            Verdict::RetryIn(_)
+            RetryDecision::RetryIn(_)
         ));
-        backoff.proved_alive();
+        backoff.record_success();
     }
     let fifth = backoff.after_failure(crash(), start + Duration::from_secs(180), MEAN);
-    let Verdict::GiveUp(why) = fifth else {
+    let RetryDecision::GiveUp(why) = fifth else {
         panic!("{fifth:?}")
     };
     assert_eq!(
         why,
-        GiveUp::CrashLoop {
+        GiveUpReason::CrashLoop {
             crashes: 5,
             window: Duration::from_secs(180)
         }
@@ -83,21 +83,21 @@ fn the_fifth_crash_within_three_minutes_is_a_crash_loop() {
 }
 
 #[test]
-fn crashes_further_apart_are_retried_for_ever() {
-    let mut backoff = Backoff::new(Policy::default());
+fn rare_crashes_are_always_retried() {
+    let mut backoff = Backoff::new(RetryPolicy::default());
     let start = Instant::now();
     for crashes in 0..100 {
         let now = start + Duration::from_secs(46 * crashes);
         assert!(matches!(
             backoff.after_failure(crash(), now, MEAN),
-            Verdict::RetryIn(_)
+            RetryDecision::RetryIn(_)
         ));
     }
 }
 
 #[test]
-fn an_unreachable_server_is_no_crash_loop() {
-    let mut backoff = Backoff::new(Policy::default());
+fn unreachable_server_is_not_a_crash_loop() {
+    let mut backoff = Backoff::new(RetryPolicy::default());
     let now = Instant::now();
     for _ in 0..4 {
         seconds(backoff.after_failure(crash(), now, MEAN));
@@ -107,113 +107,120 @@ fn an_unreachable_server_is_no_crash_loop() {
     }
     assert!(matches!(
         backoff.after_failure(crash(), now, MEAN),
-        Verdict::GiveUp(GiveUp::CrashLoop { .. })
+        RetryDecision::GiveUp(GiveUpReason::CrashLoop { .. })
     ));
 }
 
 #[test]
-fn allowed_attempts_are_counted_from_the_last_sign_of_life() {
-    let mut backoff = Backoff::new(Policy {
+fn success_restores_the_allowed_retries() {
+    let mut backoff = Backoff::new(RetryPolicy {
         max_attempts: Some(2),
-        ..Policy::default()
+        ..RetryPolicy::default()
     });
     let now = Instant::now();
     let mut next = || backoff.after_failure(unreachable(), now, MEAN);
-    assert_eq!(next(), Verdict::RetryIn(Duration::from_secs(1)));
-    assert!(matches!(next(), Verdict::RetryIn(_)));
-    let used_up = Verdict::GiveUp(GiveUp::Attempts { max: 2 });
+    assert_eq!(next(), RetryDecision::RetryIn(Duration::from_secs(1)));
+    assert!(matches!(next(), RetryDecision::RetryIn(_)));
+    let used_up = RetryDecision::GiveUp(GiveUpReason::Attempts { max: 2 });
     assert_eq!(next(), used_up);
     assert_eq!(next(), used_up);
-    backoff.proved_alive();
+    backoff.record_success();
     assert_eq!(
         backoff.after_failure(unreachable(), now, MEAN),
-        Verdict::RetryIn(Duration::from_secs(1))
+        RetryDecision::RetryIn(Duration::from_secs(1))
     );
 }
 
 #[test]
-fn a_one_shot_command_never_retries() {
+fn one_shot_command_never_retries() {
     for failure in [crash(), unreachable()] {
-        let mut backoff = Backoff::new(Policy::never());
-        let verdict = backoff.after_failure(failure, Instant::now(), MEAN);
-        assert_eq!(verdict, Verdict::GiveUp(GiveUp::Attempts { max: 0 }));
+        let mut backoff = Backoff::new(RetryPolicy::never());
+        let decision = backoff.after_failure(failure, Instant::now(), MEAN);
+        assert_eq!(
+            decision,
+            RetryDecision::GiveUp(GiveUpReason::Attempts { max: 0 })
+        );
     }
     assert_eq!(
-        GiveUp::Attempts { max: 0 }.to_string(),
+        GiveUpReason::Attempts { max: 0 }.to_string(),
         "not retried",
-        "nothing was attempted, so nothing was used up"
+        "no retry was allowed, so none was used"
     );
 }
 
 #[test]
-fn what_cannot_help_is_not_tried() {
-    for policy in [Policy::default(), Policy::never()] {
-        let verdict = Backoff::new(policy).after_failure(
-            Failure::new(FailureKind::NotWorthRetrying),
+fn permanent_failure_is_not_retried() {
+    for policy in [RetryPolicy::default(), RetryPolicy::never()] {
+        let decision = Backoff::new(policy).after_failure(
+            ConnectionFailure::new(FailureKind::Permanent),
             Instant::now(),
             MEAN,
         );
-        assert_eq!(verdict, Verdict::GiveUp(GiveUp::NotWorthRetrying));
+        assert_eq!(decision, RetryDecision::GiveUp(GiveUpReason::Permanent));
     }
 }
 
 #[test]
-fn a_server_may_ask_for_more_time_but_not_for_ever() {
+fn retry_after_is_respected_up_to_a_limit() {
     for (asked, granted) in [(0, 1), (30, 30), (600, 600), (u64::MAX, 600)] {
-        let failure = Failure {
+        let failure = ConnectionFailure {
             retry_after: Some(Duration::from_secs(asked)),
             ..unreachable()
         };
-        let verdict = Backoff::new(Policy::default()).after_failure(failure, Instant::now(), MEAN);
-        assert_eq!(verdict, Verdict::RetryIn(Duration::from_secs(granted)));
+        let decision =
+            Backoff::new(RetryPolicy::default()).after_failure(failure, Instant::now(), MEAN);
+        assert_eq!(
+            decision,
+            RetryDecision::RetryIn(Duration::from_secs(granted))
+        );
     }
 }
 
 #[test]
-fn an_absurd_policy_does_not_panic() {
-    let mut backoff = Backoff::new(Policy {
-        first: Duration::MAX,
-        cap: Duration::MAX,
+fn absurd_policy_does_not_panic() {
+    let mut backoff = Backoff::new(RetryPolicy {
+        first_delay: Duration::MAX,
+        max_delay: Duration::MAX,
         factor: f64::INFINITY,
-        spread: -9.0,
+        jitter: -9.0,
         max_crashes: 0,
-        ..Policy::default()
+        ..RetryPolicy::default()
     });
-    for jitter in [0.0, 1.0, f64::INFINITY] {
-        backoff.after_failure(unreachable(), Instant::now(), jitter);
-        backoff.after_failure(crash(), Instant::now(), jitter);
+    for random in [0.0, 1.0, f64::INFINITY] {
+        backoff.after_failure(unreachable(), Instant::now(), random);
+        backoff.after_failure(crash(), Instant::now(), random);
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Happening {
-    Fails(FailureKind),
-    ProvesAlive,
+enum HistoryStep {
+    Failure(FailureKind),
+    Success,
 }
 
-fn happenings() -> impl Strategy<Value = Vec<(Happening, u64, f64)>> {
-    let happening = prop_oneof![
-        2 => Just(Happening::Fails(FailureKind::Crash)),
-        4 => Just(Happening::Fails(FailureKind::Unreachable)),
-        1 => Just(Happening::ProvesAlive),
+fn steps() -> impl Strategy<Value = Vec<(HistoryStep, u64, f64)>> {
+    let step = prop_oneof![
+        2 => Just(HistoryStep::Failure(FailureKind::Crash)),
+        4 => Just(HistoryStep::Failure(FailureKind::Unreachable)),
+        1 => Just(HistoryStep::Success),
     ];
-    vec((happening, 0..100_000_u64, 0.0..=1.0), 0..60)
+    vec((step, 0..100_000_u64, 0.0..=1.0), 0..60)
 }
 
 proptest! {
     #[test]
-    fn every_delay_lies_in_its_envelope(happenings in happenings()) {
-        let mut backoff = Backoff::new(Policy::default());
+    fn every_delay_is_within_jitter_of_its_mean(steps in steps()) {
+        let mut backoff = Backoff::new(RetryPolicy::default());
         let mut now = Instant::now();
         let mut mean = 1.0_f64;
-        for (happening, passed, jitter) in happenings {
+        for (step, passed, random) in steps {
             now += Duration::from_millis(passed);
-            let Happening::Fails(kind) = happening else {
-                backoff.proved_alive();
+            let HistoryStep::Failure(kind) = step else {
+                backoff.record_success();
                 mean = 1.0;
                 continue;
             };
-            if let Verdict::RetryIn(delay) = backoff.after_failure(Failure::new(kind), now, jitter) {
+            if let RetryDecision::RetryIn(delay) = backoff.after_failure(ConnectionFailure::new(kind), now, random) {
                 let delay = delay.as_secs_f64();
                 prop_assert!(delay >= mean * 0.8 - 1e-6 && delay <= mean * 1.2 + 1e-6);
                 prop_assert!(delay <= 144.0 + 1e-6);
@@ -223,33 +230,33 @@ proptest! {
     }
 
     #[test]
-    fn a_crash_loop_is_called_exactly_at_five_within_the_window(happenings in happenings()) {
-        let mut backoff = Backoff::new(Policy::default());
+    fn crash_loop_means_five_crashes_in_the_window(steps in steps()) {
+        let mut backoff = Backoff::new(RetryPolicy::default());
         let mut now = Instant::now();
         let mut crashes: Vec<Instant> = Vec::new();
-        for (happening, passed, jitter) in happenings {
+        for (step, passed, random) in steps {
             now += Duration::from_millis(passed);
-            let Happening::Fails(kind) = happening else {
-                backoff.proved_alive();
+            let HistoryStep::Failure(kind) = step else {
+                backoff.record_success();
                 continue;
             };
-            let verdict = backoff.after_failure(Failure::new(kind), now, jitter);
+            let decision = backoff.after_failure(ConnectionFailure::new(kind), now, random);
             if kind == FailureKind::Crash {
                 crashes.push(now);
             }
             let recent = crashes.iter().filter(|at| now - **at <= Duration::from_secs(180)).count();
             let looping = kind == FailureKind::Crash && recent >= 5;
-            prop_assert_eq!(matches!(verdict, Verdict::GiveUp(GiveUp::CrashLoop { .. })), looping);
+            prop_assert_eq!(matches!(decision, RetryDecision::GiveUp(GiveUpReason::CrashLoop { .. })), looping);
         }
     }
 
     #[test]
     fn no_more_attempts_than_allowed(max in 0..8_u32, failures in 0..20_u32) {
-        let mut backoff = Backoff::new(Policy { max_attempts: Some(max), ..Policy::default() });
+        let mut backoff = Backoff::new(RetryPolicy { max_attempts: Some(max), ..RetryPolicy::default() });
         let granted = (0..failures)
             .filter(|_| matches!(
                 backoff.after_failure(unreachable(), Instant::now(), MEAN),
-                Verdict::RetryIn(_)
+                RetryDecision::RetryIn(_)
             ))
             .count();
         prop_assert_eq!(granted, failures.min(max) as usize);

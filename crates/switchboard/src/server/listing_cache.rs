@@ -1,0 +1,101 @@
+//! Caches the listings of resources, resource templates and prompts of one server.
+//!
+//! Fetches a listing when it is requested, never by itself. The tools are not cached here: the owner
+//! lists them and the catalog holds them.
+//!
+//! Invariant: a cached listing came from the open session, and the server has announced no change
+//! since the request. A listing without a lifetime is used only while `list_changed` notifications
+//! can be received.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::catalog::paging;
+use crate::limits::Limits;
+use crate::mcp::{Prompt, Resource, ResourceTemplate};
+use crate::session::list_kind::ListItem;
+use crate::session::{RequestError, Session, SessionKey};
+use crate::sync::lock;
+
+/// The cached listings of one server.
+#[derive(Debug, Default)]
+pub(crate) struct ListingCaches {
+    pub(crate) resources: ListingCache<Resource>,
+    pub(crate) templates: ListingCache<ResourceTemplate>,
+    pub(crate) prompts: ListingCache<Prompt>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ListingCache<T>(Mutex<Option<CachedListing<T>>>);
+
+impl<T> Default for ListingCache<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+#[derive(Debug)]
+struct CachedListing<T> {
+    session: SessionKey,
+    /// The number of changes that the server had announced before the request.
+    change_count: u64,
+    /// The end of the lifetime that the server declared. `None`: valid until a change is announced.
+    expires_at: Option<Instant>,
+    items: SharedItems<T>,
+}
+
+/// The items of a listing, shared between the cache and its readers.
+pub(crate) type SharedItems<T> = Arc<Vec<Arc<T>>>;
+
+impl<T: ListItem> ListingCache<T> {
+    /// Returns the cached listing if it is valid. Otherwise requests the listing from the server.
+    pub(crate) async fn list(
+        &self,
+        session: &Session,
+        limits: &Limits,
+        page_timeout: Duration,
+        end: Instant,
+    ) -> Result<SharedItems<T>, RequestError> {
+        if let Some(items) = self.cached_items(session) {
+            return Ok(items);
+        }
+        // Read both before the request: the response may or may not contain a change that is
+        // announced, or missed, while the request is in flight.
+        let is_announced =
+            T::is_announced(&session.capabilities()) && session.receives_changes(T::CHANGE_KIND);
+        let change_count = session.change_count(T::CHANGE_KIND);
+        let listing = paging::list::<T>(session, limits, page_timeout, end).await?;
+        for note in &listing.notes {
+            tracing::warn!(note, "listing");
+        }
+        let ttl = listing.ttl();
+        let items: SharedItems<T> = Arc::new(listing.items.into_iter().map(Arc::new).collect());
+        let expires_at = (!ttl.is_zero()).then(|| Instant::now() + ttl);
+        let is_cacheable = is_announced || expires_at.is_some();
+        *lock(&self.0) = is_cacheable.then(|| CachedListing {
+            session: session.key(),
+            change_count,
+            expires_at,
+            items: Arc::clone(&items),
+        });
+        Ok(items)
+    }
+
+    /// The cached items, if they are still valid.
+    fn cached_items(&self, session: &Session) -> Option<SharedItems<T>> {
+        let cache = lock(&self.0);
+        let cached = cache.as_ref()?;
+        let is_fresh = match cached.expires_at {
+            Some(expires_at) => Instant::now() < expires_at,
+            None => session.receives_changes(T::CHANGE_KIND),
+        };
+        // Read the change count last: a reopened stream increments it before it sets the flag that
+        // `receives_changes` reads.
+        let is_valid = cached.session == session.key()
+            && is_fresh
+            && cached.change_count == session.change_count(T::CHANGE_KIND);
+        is_valid.then(|| Arc::clone(&cached.items))
+    }
+}

@@ -1,0 +1,175 @@
+//! Decides when the tools of an open session are listed again.
+//!
+//! Four causes: the server announced a change, an expired listing was used, a caller ordered a
+//! refresh, or the last listing failed. Changes are handled at a bounded rate, failures with a
+//! growing delay. A listing that expired and is not used is not refreshed. Invariant: at most one
+//! listing is in flight.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::connect::Site;
+use super::owner::RefreshReply;
+use crate::catalog::paging::{self, Listing};
+use crate::interact::BoxFuture;
+use crate::mcp::Tool;
+use crate::session::list_changes::ListChangeKind;
+use crate::session::{RequestError, Session};
+
+/// Lists all tools of a session before `end`.
+pub(super) fn list_tools(
+    site: &Site,
+    session: &Session,
+    end: Instant,
+) -> impl Future<Output = Result<Listing<Tool>, RequestError>> + Send + use<> {
+    let (session, limits) = (session.clone(), Arc::clone(&site.context.limits));
+    let page_timeout = site.deadlines.list;
+    async move { paging::list(&session, &limits, page_timeout, end).await }
+}
+
+/// The expiry time of the last tool listing. Shared by the owner, which sets it, and the handle,
+/// which checks it on every use.
+#[derive(Debug)]
+pub(crate) struct ListingExpiry {
+    epoch: Instant,
+    /// Milliseconds from `epoch` to the expiry, or [`Self::NEVER`].
+    expires_at: AtomicU64,
+    refresh_requested: Notify,
+}
+
+impl ListingExpiry {
+    const NEVER: u64 = u64::MAX;
+    /// The shortest lifetime of a listing. Shorter ones that servers declare are raised to it.
+    const MIN_LIFETIME: Duration = Duration::from_secs(1);
+
+    pub(super) fn new() -> Self {
+        Self {
+            epoch: Instant::now(),
+            expires_at: AtomicU64::new(Self::NEVER),
+            refresh_requested: Notify::new(),
+        }
+    }
+
+    /// Starts the lifetime of a new listing. A `ttl` of zero means that it never expires.
+    pub(super) fn restart(&self, ttl: Duration) {
+        let expires_at = if ttl.is_zero() {
+            Self::NEVER
+        } else {
+            self.now()
+                .saturating_add(as_millis(ttl.max(Self::MIN_LIFETIME)))
+        };
+        self.expires_at.store(expires_at, Ordering::Relaxed);
+    }
+
+    /// Requests a refresh if the listing has expired. Requests it once per listing.
+    pub(crate) fn refresh_if_expired(&self) {
+        let expires_at = self.expires_at.load(Ordering::Relaxed);
+        if expires_at != Self::NEVER
+            && self.now() >= expires_at
+            && self.expires_at.swap(Self::NEVER, Ordering::Relaxed) != Self::NEVER
+        {
+            self.refresh_requested.notify_one();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        as_millis(self.epoch.elapsed())
+    }
+}
+
+fn as_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Schedules and runs the listings of one session after the first.
+pub(super) struct ListingRefresh {
+    /// When the next listing starts.
+    due: Option<Instant>,
+    in_flight: Option<BoxFuture<'static, Result<Listing<Tool>, RequestError>>>,
+    /// The delay after the next failure.
+    retry_delay: Duration,
+    /// Orders that the next listing answers.
+    waiting_orders: Vec<oneshot::Sender<RefreshReply>>,
+    /// Orders that the listing in flight answers.
+    in_flight_orders: Vec<oneshot::Sender<RefreshReply>>,
+}
+
+impl ListingRefresh {
+    /// The delay between an announced change and the listing. Limits the rate at which a server
+    /// that announces change after change is asked.
+    const CHANGE_DELAY: Duration = Duration::from_millis(100);
+    const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+    const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
+
+    /// `first_failed`: the first listing of the session failed and has to be retried.
+    pub(super) fn new(first_failed: bool) -> Self {
+        let due = first_failed.then(|| Instant::now() + Self::MIN_RETRY_DELAY);
+        Self {
+            due,
+            in_flight: None,
+            retry_delay: Self::MIN_RETRY_DELAY,
+            waiting_orders: Vec::new(),
+            in_flight_orders: Vec::new(),
+        }
+    }
+
+    /// Orders a listing. A listing that is already in flight does not count, because it may lack
+    /// recent changes.
+    pub(super) fn order(&mut self, reply: oneshot::Sender<RefreshReply>) {
+        self.waiting_orders.push(reply);
+    }
+
+    /// Answers the orders of the listing that just ended.
+    pub(super) fn answer_orders(&mut self, outcome: &Result<(), RequestError>) {
+        for reply in self.in_flight_orders.drain(..) {
+            let _ = reply.send(Some(outcome.clone()));
+        }
+    }
+
+    /// Waits for the outcome of the next listing. Cancel-safe: a listing in flight continues with
+    /// the next call.
+    pub(super) async fn next(
+        &mut self,
+        site: &Site,
+        session: &Session,
+        expiry: &ListingExpiry,
+    ) -> Result<Listing<Tool>, RequestError> {
+        let outcome = loop {
+            if let Some(in_flight) = &mut self.in_flight {
+                break in_flight.await;
+            }
+            if !self.waiting_orders.is_empty() {
+                self.due = Some(Instant::now());
+            }
+            match self.due {
+                Some(due) => {
+                    tokio::time::sleep_until(due).await;
+                    self.due = None;
+                    self.in_flight_orders.append(&mut self.waiting_orders);
+                    let end = Instant::now() + site.deadlines.startup;
+                    self.in_flight = Some(Box::pin(list_tools(site, session, end)));
+                }
+                None => {
+                    let delay = tokio::select! {
+                        biased;
+                        () = session.list_changed(ListChangeKind::Tools) => Self::CHANGE_DELAY,
+                        () = expiry.refresh_requested.notified() => Duration::ZERO,
+                    };
+                    self.due = Some(Instant::now() + delay);
+                }
+            }
+        };
+        self.in_flight = None;
+        if outcome.is_ok() {
+            self.retry_delay = Self::MIN_RETRY_DELAY;
+        } else {
+            self.due = Some(Instant::now() + self.retry_delay);
+            self.retry_delay = (self.retry_delay * 2).min(Self::MAX_RETRY_DELAY);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,108 @@
+//! The orders that an owner receives, and what each of them does.
+//!
+//! The step in which an order arrives decides about its effect. Closing an open session is left to
+//! the caller of [`Owner::handle_order`]. Invariant: every order is answered once.
+
+use tokio::sync::oneshot;
+
+use super::Owner;
+use crate::server::connect::Endpoint;
+use crate::server::state::Phase;
+use crate::session::RequestError;
+
+/// An order to the owner of a server. The owner answers when the order is carried out.
+#[derive(Debug)]
+pub(crate) enum Control {
+    /// Connect, unless the server is connected or connecting.
+    Wake(oneshot::Sender<()>),
+    /// Close the session, if there is one, and connect.
+    Restart(oneshot::Sender<()>),
+    SetEnabled(bool, oneshot::Sender<()>),
+    /// List the tools again.
+    RefreshTools(oneshot::Sender<RefreshReply>),
+}
+
+/// The outcome of listing the tools. `None`: the server has no session.
+pub(crate) type RefreshReply = Option<Result<(), RequestError>>;
+
+/// What the owner does when an order arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Activity {
+    /// Dormant, disabled, awaiting approval, failed.
+    Idle,
+    Connecting,
+    /// Waiting for the next connection attempt.
+    Retrying,
+    /// A session is open.
+    Serving,
+}
+
+/// What remains to be done for an order.
+pub(super) enum OrderOutcome {
+    /// Nothing: the order is carried out and answered.
+    Done,
+    /// Close the session, if there is one, answer the order, and connect.
+    Connect(oneshot::Sender<()>),
+    /// List the tools of the open session, then answer.
+    RefreshTools(oneshot::Sender<RefreshReply>),
+}
+
+impl Owner {
+    pub(super) fn handle_order(&mut self, order: Control, activity: Activity) -> OrderOutcome {
+        match order {
+            Control::Wake(done) => match activity {
+                Activity::Connecting | Activity::Serving => acknowledge(done),
+                Activity::Idle | Activity::Retrying => self.start_fresh(done),
+            },
+            Control::Restart(done) => match activity {
+                Activity::Connecting => OrderOutcome::Connect(done),
+                Activity::Serving => {
+                    self.catalog.set_available(&self.key, false);
+                    self.start_fresh(done)
+                }
+                Activity::Idle | Activity::Retrying => self.start_fresh(done),
+            },
+            Control::SetEnabled(enabled, done) => {
+                let was_off = matches!(self.state.borrow().phase, Phase::Off { .. });
+                self.catalog.set_enabled(&self.key, enabled);
+                self.publish(|state| state.enabled = enabled);
+                if was_off && enabled {
+                    self.reset_failures();
+                    return OrderOutcome::Connect(done);
+                }
+                acknowledge(done)
+            }
+            Control::RefreshTools(done) => {
+                if activity == Activity::Serving {
+                    return OrderOutcome::RefreshTools(done);
+                }
+                let _ = done.send(None);
+                OrderOutcome::Done
+            }
+        }
+    }
+
+    /// Connects without regard to earlier failures. A withheld entry cannot be connected.
+    fn start_fresh(&mut self, done: oneshot::Sender<()>) -> OrderOutcome {
+        if matches!(self.site.endpoint, Endpoint::Withheld) {
+            return acknowledge(done);
+        }
+        self.reset_failures();
+        OrderOutcome::Connect(done)
+    }
+
+    fn reset_failures(&mut self) {
+        self.backoff.reset();
+        self.attempts = 0;
+        self.publish(|state| {
+            state.phase = Phase::Starting;
+            state.error = None;
+        });
+    }
+}
+
+fn acknowledge(done: oneshot::Sender<()>) -> OrderOutcome {
+    // The caller may have stopped waiting.
+    let _ = done.send(());
+    OrderOutcome::Done
+}
