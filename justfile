@@ -15,9 +15,9 @@ test *ARGS:
 ci:
     cargo xtask ci
 
-# run a stress test at full length (CI runs a part of it): `just whole seeds`, `just whole all`
-whole NAME:
-    cargo xtask whole {{NAME}}
+# run a stress test at full length (CI runs a part of it): `just stress seeds`, `just stress all`
+stress NAME:
+    cargo xtask stress {{NAME}}
 
 # run the fuzz targets, 60 s each by default: `just fuzz`, `just fuzz lines --seconds 600`
 fuzz *ARGS:

@@ -33,7 +33,7 @@ usage: cargo xtask COMMAND
                         the doc tests and the conformance suite
   ci                    check, fuzz (20 s per target), test; print the time of each step
   cycles                check module cycles only
-  whole NAME            run a stress test at full length (CI runs a part of it):
+  stress NAME           run a stress test at full length (CI runs a part of it):
                           seeds     calls over stdio under random faults
                           remotes   calls over HTTP under random faults
                           trees     process trees after their host exits
@@ -94,7 +94,7 @@ fn parse(args: &[String]) -> Result<Task, Failure> {
             runner_args: owned(rest),
         }),
         ["ci"] => Ok(Task::Ci),
-        ["whole", name] => Selection::named(name)
+        ["stress", name] => Selection::named(name)
             .map(Task::Stress)
             .ok_or_else(|| usage_error(&words)),
         ["fuzz", rest @ ..] => FuzzPlan::parse(rest)
@@ -136,7 +136,7 @@ fn run_task(task: Task) -> Result<(), Failure> {
         }
         Task::Stress(selection) => {
             let outcome = stress::run(&mut steps, &selection);
-            steps.summarize("whole", &outcome);
+            steps.summarize("stress", &outcome);
             outcome
         }
         Task::Fuzz(plan) => fuzz::run(&mut steps, &plan),
@@ -174,7 +174,7 @@ mod tests {
         for words in [
             &["fixtures", "--verfiy"][..],
             &["ci", "--fast"],
-            &["whole", "seds"],
+            &["stress", "seds"],
             &["conformance", "--requirements", "2025"],
             &[],
         ] {

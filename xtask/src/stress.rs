@@ -1,8 +1,8 @@
-//! Stress tests at full length: `cargo xtask whole NAME`.
+//! Stress tests at full length: `cargo xtask stress NAME`.
 //!
-//! A stress test is an ordinary test that repeats itself: a few times in CI, at full length here. Its
-//! name contains `whole_` and the name of the stress test. Invariant: a stress test whose filter
-//! matches no test fails.
+//! A stress test is an ordinary test that repeats itself: a few times in CI, at full length here. The
+//! stress test NAME consists of the test functions whose names start with `stress_NAME_`. Invariant: a
+//! stress test whose filter matches no test fails.
 
 use crate::steps::{Failure, Steps, WORKSPACE, cargo, is_installed};
 use crate::{build, fuzz};
@@ -27,7 +27,7 @@ const STRESS_TESTS: [StressTest; 10] = [
     StressTest::new("connects", "switchboard", 10_000),
     StressTest::new("floods", "switchboard", 1_000_000),
     StressTest::new("rules", "switchboard", 100_000),
-    StressTest::new("names", "switchboard", 50_000),
+    StressTest::new("names", "switchboard-wire", 50_000),
     StressTest::new("reloads", "switchboard", 2_000),
     StressTest::new("watches", "switchboard", 900),
 ];
@@ -74,7 +74,7 @@ pub(crate) fn run(steps: &mut Steps, selection: &Selection) -> Result<(), Failur
 fn prepare(steps: &mut Steps) -> Result<(), Failure> {
     if !is_installed(&mut cargo(&["nextest"])) {
         return Err(Failure::Step {
-            step: "whole",
+            step: "stress",
             reason: "cargo-nextest is not installed; install it with:\n  \
                      cargo install --locked cargo-nextest"
                 .to_owned(),
@@ -96,19 +96,21 @@ impl StressTest {
         let mut command = cargo(&["nextest", "run", "--all-targets"]);
         command
             .args(WORKSPACE)
-            .args(["--profile", "whole", "--no-tests", "fail", "-E"])
+            .args(["--profile", "stress", "--no-tests", "fail", "-E"])
             .arg(self.filter())
             .env("SWITCHBOARD_REPEAT", self.repetitions.to_string());
         steps.run(self.name, &mut command)
     }
 
     fn filter(&self) -> String {
-        format!("package(={}) & test(/whole_{}/)", self.package, self.name)
+        format!("package(={}) & test(/stress_{}_/)", self.package, self.name)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -116,8 +118,30 @@ mod tests {
         let Some(Selection::One(test)) = Selection::named("kills") else {
             panic!("no stress test is called `kills`");
         };
-        let expected = "package(=switchboard-cli) & test(/whole_kills/)";
+        let expected = "package(=switchboard-cli) & test(/stress_kills_/)";
         assert_eq!(test.filter(), expected);
+    }
+
+    #[test]
+    fn every_stress_test_has_a_test_function() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        for test in &STRESS_TESTS {
+            let function = format!("fn stress_{}_", test.name);
+            let is_found = contains_text(&crates.join(test.package), &function);
+            assert!(is_found, "no `{function}…` in {}", test.package);
+        }
+    }
+
+    /// Whether a Rust file below this directory contains the text.
+    fn contains_text(directory: &Path, text: &str) -> bool {
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().path()).any(|path| {
+            if path.is_dir() {
+                return contains_text(&path, text);
+            }
+            path.extension().is_some_and(|extension| extension == "rs")
+                && std::fs::read_to_string(&path).unwrap().contains(text)
+        })
     }
 
     #[test]

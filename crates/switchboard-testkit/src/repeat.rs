@@ -1,6 +1,6 @@
 //! The number of repetitions of a stress test.
 
-/// Returns `SWITCHBOARD_REPEAT`, or `ci_count` if it is unset. `cargo xtask whole NAME` sets the variable
+/// Returns `SWITCHBOARD_REPEAT`, or `ci_count` if it is unset. `cargo xtask stress NAME` sets the variable
 /// for a run at full length.
 #[expect(
     clippy::disallowed_methods,

@@ -249,7 +249,7 @@ fn panic_leaves_no_process() {
 
 /// Five servers per host, each a tree of at least three processes; hosts end in three ways.
 #[tokio::test(flavor = "multi_thread")]
-async fn whole_trees_leave_no_process() {
+async fn stress_trees_leave_no_process() {
     const SERVERS: u32 = 5;
     let trees = repetitions(50);
     for host_number in 0..trees.div_ceil(SERVERS) {

@@ -235,7 +235,7 @@ async fn normal_exit_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn whole_kills_leave_no_process() {
+async fn stress_kills_leave_no_process() {
     for _ in 0..repetitions(10) {
         let run = Run::start(tree().into(), 4).await.called().await;
         run.send(Signal::KILL);
@@ -245,7 +245,7 @@ async fn whole_kills_leave_no_process() {
 
 /// The guardian starts before the first server, so a kill at any time is covered.
 #[tokio::test]
-async fn whole_kills_during_start_leave_no_process() {
+async fn stress_kills_during_start_leave_no_process() {
     for round in 0..u64::from(repetitions(20)) {
         let cli = TestCli::with_servers([("ant", tree().into())]);
         let mut command = cli.command(&["call", "mcp__ant__t", "--yes"]);

@@ -188,7 +188,7 @@ fn any_pair() -> impl Strategy<Value = (ServerName, ToolName)> {
 
 /// All pairs in one list, so that each is compared with every other.
 #[test]
-fn names_never_collide_silently() {
+fn stress_names_never_collide_silently() {
     let mut runner = TestRunner::default();
     let mut make = || any_pair().new_tree(&mut runner).unwrap().current();
     let pairs: Vec<_> = (0..repetitions(5_000)).map(|_| make()).collect();

@@ -34,7 +34,7 @@ use switchboard_testkit::{MemoryServer, Script, repetitions};
 const CALLS_FOR_ALL_ENDINGS: usize = 800;
 
 #[test]
-fn whole_seeds_no_call_runs_twice() {
+fn stress_seeds_no_call_runs_twice() {
     let counts = run_all(repetitions(200), in_memory_run::run);
     let missing = CallEnding::ALL
         .iter()
@@ -47,7 +47,7 @@ fn whole_seeds_no_call_runs_twice() {
 }
 
 #[test]
-fn whole_seeds_no_call_runs_twice_in_child_processes() {
+fn stress_seeds_no_call_runs_twice_in_child_processes() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -30,7 +30,7 @@ const WHO: &str = "SWITCHBOARD_TEST_WHO";
 const MOMENT: Duration = Duration::from_millis(150);
 
 #[test]
-fn whole_reloads_see_the_old_or_the_new_and_unchanged_servers_keep_their_pid() {
+fn stress_reloads_see_the_old_or_the_new_and_unchanged_servers_keep_their_pid() {
     let count = repetitions(100).div_ceil(EDITS);
     let seeds = match chosen_seed() {
         Some(seed) => seed..seed + 1,

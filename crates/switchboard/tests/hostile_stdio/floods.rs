@@ -124,7 +124,7 @@ async fn outlast<T>(pieces: u32, flood: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole_floods_of_notifications_wait_for_no_listener() {
+async fn stress_floods_of_notifications_wait_for_no_listener() {
     const BACKLOG: u32 = 1_000;
     let count = repetitions(100_000);
     let script = working([log_messages(count), Step::text("done")]);
@@ -162,7 +162,7 @@ async fn large_log_messages_do_not_pile_up_for_a_listener_that_does_not_listen()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole_floods_of_stderr_are_read_and_forgotten() {
+async fn stress_floods_of_stderr_are_read_and_forgotten() {
     let kibibytes = repetitions(100_000);
     let flood = Step::StderrFlood {
         bytes: Some(u64::from(kibibytes) * 1024),
@@ -176,7 +176,7 @@ async fn whole_floods_of_stderr_are_read_and_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole_floods_of_progress_wait_for_no_listener() {
+async fn stress_floods_of_progress_wait_for_no_listener() {
     const BACKLOG: usize = 64;
     let count = repetitions(100_000);
     let note = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}"#;

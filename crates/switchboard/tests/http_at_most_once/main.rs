@@ -29,7 +29,7 @@ const CALLS_FOR_ALL_ENDINGS: usize = 3_000;
 const CONCURRENT_SEEDS: usize = 24;
 
 #[test]
-fn whole_remotes_no_call_runs_twice() {
+fn stress_remotes_no_call_runs_twice() {
     let counts = run_all(repetitions(200));
     let missing = CallEnding::ALL
         .iter()

@@ -44,7 +44,7 @@ async fn assert_no_leak(round: impl AsyncFn(u32)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole_connects_of_a_child_leak_nothing() {
+async fn stress_connects_of_a_child_leak_nothing() {
     let tag = &unique_tag();
     let config = &child(&Script::legacy().tool("echo"), tag);
     let host = &permissive().start().unwrap();
@@ -69,7 +69,7 @@ async fn whole_connects_of_a_child_leak_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whole_connects_that_fail_leak_nothing() {
+async fn stress_connects_that_fail_leak_nothing() {
     let tag = &unique_tag();
     let host = &permissive().start().unwrap();
     assert_no_leak(async |number| match number % 5 {
@@ -90,7 +90,7 @@ async fn whole_connects_that_fail_leak_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whole_connects_in_memory_leak_nothing() {
+async fn stress_connects_in_memory_leak_nothing() {
     assert_no_leak(async |number| {
         let server = MemoryServer::new(Script::modern().tool("echo"));
         let host = permissive()

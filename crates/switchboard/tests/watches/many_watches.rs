@@ -214,7 +214,7 @@ impl Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whole_watches_of_a_flapping_crowd_lose_nothing_and_repeat_nothing() {
+async fn stress_watches_of_a_flapping_crowd_lose_nothing_and_repeat_nothing() {
     let places: Vec<_> = (0..SERVERS).map(|_| Place::default()).collect();
     let mut builder = permissive();
     for (number, place) in places.iter().enumerate() {

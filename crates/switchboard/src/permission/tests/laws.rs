@@ -374,13 +374,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(repetitions(CASES)))]
 
     #[test]
-    fn whole_rules_agree_with_reference(rules in vec(a_rule(), 0..12), target in a_target()) {
+    fn stress_rules_agree_with_reference(rules in vec(a_rule(), 0..12), target in a_target()) {
         let decided = target.decide(&Policy::new(rules.clone())).action;
         prop_assert_eq!(decided, reference::decide(&rules, &target));
     }
 
     #[test]
-    fn whole_rules_never_widen_with_another_deny(
+    fn stress_rules_never_widen_with_another_deny(
         rules in vec(a_rule(), 0..8),
         extra in a_rule(),
         at in any::<prop::sample::Index>(),
@@ -400,7 +400,7 @@ proptest! {
     }
 
     #[test]
-    fn whole_rules_ignore_order_and_scope_of_denies(
+    fn stress_rules_ignore_order_and_scope_of_denies(
         rules in vec(a_rule(), 0..8),
         shuffled in vec(a_rule(), 0..8).prop_shuffle(),
         target in a_target(),
@@ -422,7 +422,7 @@ proptest! {
     }
 
     #[test]
-    fn whole_rules_deny_what_they_would_allow(rule in a_rule(), target in a_target()) {
+    fn stress_rules_deny_what_they_would_allow(rule in a_rule(), target in a_target()) {
         let decided = |action| target.decide(&Policy::new([with_action(&rule, action)])).action;
         if decided(Action::Allow) == Action::Allow {
             prop_assert_eq!(decided(Action::Deny), Action::Deny);
@@ -430,7 +430,7 @@ proptest! {
     }
 
     #[test]
-    fn whole_rules_report_matches_in_order(
+    fn stress_rules_report_matches_in_order(
         rules in vec(a_rule(), 0..8),
         target in a_target(),
     ) {
