@@ -53,4 +53,4 @@ bench *ARGS:
     cargo build --release && cd bench && cargo build --release && cargo run --release -- "$@"
 
 # run the whole benchmark and write docs/bench.svg
-bench-picture: (bench "--svg" "../docs/bench.svg")
+bench-chart: (bench "--svg" "../docs/bench.svg")

@@ -1,6 +1,6 @@
 //! The compared clients. Each runs a [`Job`] in this process and returns its figures.
 
-mod floor;
+mod baseline;
 mod remote;
 mod rmcp;
 mod switchboard;
@@ -8,15 +8,15 @@ mod switchboard;
 use std::path::PathBuf;
 
 use crate::job::{Figures, Job};
-use floor::Style;
+use baseline::Style;
 use rmcp::Connections;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Client {
-    /// Blocking and written by hand for this server; one write per request.
-    Floor,
-    /// The floor, but requests that become possible together are written together.
-    BatchingFloor,
+    /// A blocking client written by hand for this server. Writes each request separately.
+    Baseline,
+    /// The baseline, but writes requests that become possible at the same time with one system call.
+    BatchingBaseline,
     Rmcp,
     /// rmcp over HTTP with a reqwest client that keeps its connections.
     PooledRmcp,
@@ -25,8 +25,8 @@ pub enum Client {
 
 impl Client {
     pub const ALL: [Self; 5] = [
-        Self::Floor,
-        Self::BatchingFloor,
+        Self::Baseline,
+        Self::BatchingBaseline,
         Self::Rmcp,
         Self::PooledRmcp,
         Self::Switchboard,
@@ -34,8 +34,8 @@ impl Client {
 
     pub fn name(self) -> &'static str {
         match self {
-            Self::Floor => "floor",
-            Self::BatchingFloor => "batching-floor",
+            Self::Baseline => "baseline",
+            Self::BatchingBaseline => "batching-baseline",
             Self::Rmcp => "rmcp",
             Self::PooledRmcp => "pooled-rmcp",
             Self::Switchboard => "switchboard",
@@ -45,10 +45,10 @@ impl Client {
     /// Runs the job in this process.
     pub fn run(self, job: &Job) -> Figures {
         match self {
-            Self::Floor => floor::run(job, Style::Plain),
-            Self::BatchingFloor => floor::run(job, Style::Batching),
-            Self::Rmcp => in_runtime(rmcp::run(job, Connections::OneEach)),
-            Self::PooledRmcp => in_runtime(rmcp::run(job, Connections::Kept)),
+            Self::Baseline => baseline::run(job, Style::Plain),
+            Self::BatchingBaseline => baseline::run(job, Style::Batching),
+            Self::Rmcp => in_runtime(rmcp::run(job, Connections::PerCall)),
+            Self::PooledRmcp => in_runtime(rmcp::run(job, Connections::Pooled)),
             Self::Switchboard => in_runtime(switchboard::run(job)),
         }
     }
@@ -59,13 +59,13 @@ fn in_runtime(job: impl Future<Output = Figures>) -> Figures {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .expect("a runtime")
+        .expect("the runtime starts")
         .block_on(job)
 }
 
 /// The path of the server program, beside this program.
 pub fn server() -> PathBuf {
-    let mut path = std::env::current_exe().expect("a program knows where it is");
+    let mut path = std::env::current_exe().expect("the path of this program is known");
     path.set_file_name("neutral-server");
     path
 }

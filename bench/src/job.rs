@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory;
 
-/// What a client does.
+/// A job that a client runs.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Job {
     /// Calls one tool of one server.
@@ -22,17 +22,17 @@ pub enum Job {
     /// Lists one server with many tools and keeps the listing.
     List { tools: usize },
     /// Calls a server in the client's process.
-    Local { calls: usize },
-    /// Puts a steady load on healthy servers. Each of the others is hostile in the named way, or
-    /// idle.
-    Crowd { others: Vec<Option<String>> },
+    InProcess { calls: usize },
+    /// Puts a steady load on healthy servers. Each item of `others` is another server: hostile in the
+    /// named way, or idle if `None`.
+    Hostile { others: Vec<Option<String>> },
     /// Requests one answer that is small on the wire and large in memory.
     Bomb { shape: String, size: usize },
 }
 
-/// How a client reaches its server.
+/// The transport between client and server.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Over {
+pub enum Transport {
     Stdio,
     Http,
 }
@@ -40,7 +40,7 @@ pub enum Over {
 /// Calls of one tool.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Work {
-    pub over: Over,
+    pub transport: Transport,
     pub tool: String,
     /// Size of one answer in bytes.
     pub size: usize,
@@ -52,9 +52,9 @@ pub struct Work {
 
 impl Work {
     /// Small calls, one at a time, to a server in the client's process.
-    pub fn local(calls: usize) -> Self {
+    pub fn in_process(calls: usize) -> Self {
         Self {
-            over: Over::Stdio,
+            transport: Transport::Stdio,
             tool: "echo".to_owned(),
             size: 100,
             in_flight: 1,
@@ -92,7 +92,7 @@ impl Figures {
 
 /// Reports that the servers are connected. The runner stops its clock at the first line of a
 /// worker.
-pub fn say_ready() {
+pub fn print_ready() {
     println!("ready");
 }
 
@@ -167,13 +167,13 @@ async fn call_from_tasks(in_flight: usize, calls: usize, caller: &impl Caller) -
         .collect();
     let mut latencies = Vec::with_capacity(calls);
     for task in tasks {
-        latencies.extend(task.await.expect("no panic"));
+        latencies.extend(task.await.expect("the task does not panic"));
     }
     latencies
 }
 
 /// Makes the warm-up calls, then measures the calls.
-pub async fn measured(caller: &impl Caller, work: &Work) -> Figures {
+pub async fn measure_calls(caller: &impl Caller, work: &Work) -> Figures {
     call_from_tasks(work.in_flight, work.warm_up, caller).await;
     let stopwatch = Stopwatch::start();
     let latencies = call_from_tasks(work.in_flight, work.calls, caller).await;

@@ -1,20 +1,20 @@
 //! Compares Switchboard with two other clients: `just bench`.
 //!
 //! Three clients run the same jobs against the same server program: a hand-written client (the
-//! floor), rmcp's client, and Switchboard with its whole pipeline. `docs/bench.md` describes the
+//! baseline), rmcp's client, and Switchboard with its whole pipeline. `docs/bench.md` describes the
 //! method.
 
+mod chart;
 mod clients;
 mod job;
 mod memory;
 mod parts;
-mod picture;
 mod report;
 mod runner;
 
 use clients::Client;
 use job::Job;
-use parts::{HTTP_KINDS, KINDS, Wanted};
+use parts::{CALL_KINDS, Filter, HTTP_CALL_KINDS};
 use report::Report;
 use runner::Runner;
 
@@ -26,10 +26,10 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         [] => drop(measure(None)),
-        [runner::DO, client, job] => work(client, job),
+        [runner::WORKER, client, job] => run_worker(client, job),
         ["--svg", file] => {
-            let svg = picture::draw(&measure(None).lines);
-            std::fs::write(file, svg).expect("write the chart");
+            let svg = chart::draw(&measure(None).lines);
+            std::fs::write(file, svg).expect("the chart can be written");
         }
         [word] => drop(measure(Some(word))),
         [word, client] => make_calls(word, client),
@@ -40,32 +40,32 @@ fn main() {
 fn measure(word: Option<&str>) -> Report {
     println!("{}", report::machine());
     let mut report = Report::default();
-    let wanted = Wanted(word.map(str::to_owned));
-    parts::run(&Runner::new(), &mut report, &wanted);
+    let filter = Filter(word.map(str::to_owned));
+    parts::run(&Runner::new(), &mut report, &filter);
     report.summary();
     report
 }
 
 /// Runs one job in this process, for [`Runner`].
-fn work(client: &str, job: &str) {
-    let job: Job = serde_json::from_str(job).expect("a job");
-    let figures = named(client).run(&job);
+fn run_worker(client: &str, job: &str) {
+    let job: Job = serde_json::from_str(job).expect("the job is valid JSON");
+    let figures = client_named(client).run(&job);
     println!(
         "{}",
-        serde_json::to_string(&figures).expect("figures are JSON")
+        serde_json::to_string(&figures).expect("figures serialize to JSON")
     );
 }
 
 fn make_calls(word: &str, client: &str) {
-    let kinds = KINDS.iter().chain(&HTTP_KINDS);
+    let kinds = CALL_KINDS.iter().chain(&HTTP_CALL_KINDS);
     for kind in kinds.filter(|kind| kind.name.contains(word)) {
-        named(client).run(&Job::Calls(kind.timed()));
+        client_named(client).run(&Job::Calls(kind.timed()));
     }
 }
 
-fn named(name: &str) -> Client {
+fn client_named(name: &str) -> Client {
     let mut clients = Client::ALL.into_iter();
     clients
         .find(|client| client.name() == name)
-        .expect("a client: floor, batching-floor, rmcp, pooled-rmcp or switchboard")
+        .expect("the client is baseline, batching-baseline, rmcp, pooled-rmcp or switchboard")
 }

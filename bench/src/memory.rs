@@ -7,13 +7,13 @@ pub fn resident_kib() -> f64 {
     field("/proc/self/smaps_rollup", "Rss:")
 }
 
-/// Peak resident memory since [`forget_peak`], in KiB.
+/// Peak resident memory since [`reset_peak`], in KiB.
 pub fn peak_kib() -> f64 {
     field("/proc/self/status", "VmHWM:")
 }
 
 /// Resets the peak to the current resident memory.
-pub fn forget_peak() {
+pub fn reset_peak() {
     fs::write("/proc/self/clear_refs", "5").expect("a process may forget its own peak");
 }
 
@@ -22,5 +22,5 @@ fn field(file: &str, name: &str) -> f64 {
     text.lines()
         .find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
         .and_then(|number| number.parse().ok())
-        .expect("the kernel counts it")
+        .expect("the kernel reports this value")
 }

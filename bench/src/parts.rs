@@ -2,23 +2,24 @@
 
 mod bombs;
 mod calls;
-mod crowd;
+mod hostile;
 mod http;
+mod in_process;
 mod instructions;
-mod local;
 mod memory;
 mod shell;
 mod start;
 
 use crate::clients::Client;
-use crate::job::{Job, Over, Work};
+use crate::job::{Job, Transport, Work};
 use crate::report::{Report, Samples};
 use crate::runner::{Cores, Runner};
 
-/// A kind of call, measured by `calls`, `http` and `instructions`.
-pub struct Kind {
+/// A tool call by size, transport and concurrency. The parts `calls`, `http` and `instructions`
+/// measure each kind.
+pub struct CallKind {
     pub name: &'static str,
-    over: Over,
+    transport: Transport,
     tool: &'static str,
     size: usize,
     in_flight: usize,
@@ -28,55 +29,55 @@ pub struct Kind {
     counted: usize,
 }
 
-pub const KINDS: [Kind; 6] = [
-    Kind {
+pub const CALL_KINDS: [CallKind; 6] = [
+    CallKind {
         name: "100 B, one at a time",
-        over: Over::Stdio,
+        transport: Transport::Stdio,
         tool: "echo",
         size: 100,
         in_flight: 1,
         calls: 5_000,
         counted: 300,
     },
-    Kind {
+    CallKind {
         name: "100 B, 16 in flight",
-        over: Over::Stdio,
+        transport: Transport::Stdio,
         tool: "echo",
         size: 100,
         in_flight: 16,
         calls: 16_000,
         counted: 480,
     },
-    Kind {
+    CallKind {
         name: "100 B, 64 in flight",
-        over: Over::Stdio,
+        transport: Transport::Stdio,
         tool: "echo",
         size: 100,
         in_flight: 64,
         calls: 25_600,
         counted: 640,
     },
-    Kind {
+    CallKind {
         name: "10 KB, one at a time",
-        over: Over::Stdio,
+        transport: Transport::Stdio,
         tool: "blob",
         size: 10_000,
         in_flight: 1,
         calls: 3_000,
         counted: 200,
     },
-    Kind {
+    CallKind {
         name: "1 MB of text",
-        over: Over::Stdio,
+        transport: Transport::Stdio,
         tool: "blob",
         size: 1_000_000,
         in_flight: 1,
         calls: 150,
         counted: 10,
     },
-    Kind {
+    CallKind {
         name: "1 MB of dense structure",
-        over: Over::Stdio,
+        transport: Transport::Stdio,
         tool: "dense",
         size: 1_000_000,
         in_flight: 1,
@@ -85,28 +86,28 @@ pub const KINDS: [Kind; 6] = [
     },
 ];
 
-pub const HTTP_KINDS: [Kind; 3] = [
-    Kind {
+pub const HTTP_CALL_KINDS: [CallKind; 3] = [
+    CallKind {
         name: "HTTP, 100 B, one at a time",
-        over: Over::Http,
+        transport: Transport::Http,
         tool: "echo",
         size: 100,
         in_flight: 1,
         calls: 5_000,
         counted: 300,
     },
-    Kind {
+    CallKind {
         name: "HTTP, 100 B, 64 in flight",
-        over: Over::Http,
+        transport: Transport::Http,
         tool: "echo",
         size: 100,
         in_flight: 64,
         calls: 12_800,
         counted: 640,
     },
-    Kind {
+    CallKind {
         name: "HTTP, 1 MB of text",
-        over: Over::Http,
+        transport: Transport::Http,
         tool: "blob",
         size: 1_000_000,
         in_flight: 1,
@@ -115,7 +116,7 @@ pub const HTTP_KINDS: [Kind; 3] = [
     },
 ];
 
-impl Kind {
+impl CallKind {
     /// The calls to measure by time.
     pub fn timed(&self) -> Work {
         self.work(self.calls.div_ceil(10).max(self.in_flight), self.calls)
@@ -129,7 +130,7 @@ impl Kind {
 
     fn work(&self, warm_up: usize, calls: usize) -> Work {
         Work {
-            over: self.over,
+            transport: self.transport,
             tool: self.tool.to_owned(),
             size: self.size,
             in_flight: self.in_flight,
@@ -139,50 +140,56 @@ impl Kind {
     }
 }
 
-/// A filter: selects the parts whose name contains the word.
-pub struct Wanted(pub Option<String>);
+/// Selects the measurements whose name, `part: name`, contains the word; `None` selects all.
+pub struct Filter(pub Option<String>);
 
-impl Wanted {
-    pub fn has(&self, part: &str, name: &str) -> bool {
-        let whole = format!("{part}: {name}");
+impl Filter {
+    pub fn matches(&self, part: &str, name: &str) -> bool {
+        let full_name = format!("{part}: {name}");
         self.0
             .as_ref()
-            .is_none_or(|word| whole.contains(word.as_str()))
+            .is_none_or(|word| full_name.contains(word.as_str()))
     }
 
     /// Whether the filter is exactly this name.
-    fn names(&self, part: &str, name: &str) -> bool {
+    fn is_exactly(&self, part: &str, name: &str) -> bool {
         self.0.as_deref() == Some(&format!("{part}: {name}"))
     }
 
-    fn among<'a, T>(
+    fn select<'a, T>(
         &self,
         part: &str,
         all: &'a [T],
         name: fn(&T) -> &str,
     ) -> impl Iterator<Item = &'a T> {
-        all.iter().filter(move |it| self.has(part, name(it)))
+        all.iter().filter(move |it| self.matches(part, name(it)))
     }
 }
 
 /// Runs the selected parts.
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    calls::run(runner, report, wanted);
-    http::run(runner, report, wanted);
-    instructions::run(runner, report, wanted);
-    local::run(runner, report, wanted);
-    start::run(runner, report, wanted);
-    memory::run(runner, report, wanted);
-    shell::run(runner, report, wanted);
-    crowd::run(runner, report, wanted);
-    bombs::run(runner, report, wanted);
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    calls::run(runner, report, filter);
+    http::run(runner, report, filter);
+    instructions::run(runner, report, filter);
+    in_process::run(runner, report, filter);
+    start::run(runner, report, filter);
+    memory::run(runner, report, filter);
+    shell::run(runner, report, filter);
+    hostile::run(runner, report, filter);
+    bombs::run(runner, report, filter);
 }
 
 /// Runs the job with the three clients alternately, `repeats` times.
-fn in_turn(runner: &Runner, floor: Client, job: &Job, cores: Cores, repeats: usize) -> Samples {
+fn run_alternately(
+    runner: &Runner,
+    baseline: Client,
+    job: &Job,
+    cores: Cores,
+    repeats: usize,
+) -> Samples {
     let mut samples = Samples::default();
     for _ in 0..repeats {
-        samples.floor.push(runner.run(floor, job, cores));
+        samples.baseline.push(runner.run(baseline, job, cores));
         samples.rmcp.push(runner.run(Client::Rmcp, job, cores));
         samples
             .ours

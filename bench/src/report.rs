@@ -6,18 +6,18 @@ use crate::job::Figures;
 pub struct Line {
     pub what: String,
     pub unit: Unit,
-    pub floor: Option<f64>,
+    pub baseline: Option<f64>,
     pub rmcp: Option<Measured>,
     pub ours: Option<Measured>,
     pub target: Option<Target>,
     /// The label in the chart, if the line is part of it.
-    pub picture: Option<&'static str>,
+    pub chart_label: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
 pub struct Measured {
     pub value: f64,
-    /// Relative to the floor, or to rmcp if there is no floor.
+    /// Relative to the baseline, or to rmcp if there is no baseline.
     pub ratio: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ impl Line {
     /// Medians over all rounds: of the values, and of the ratios within each round, so that a
     /// machine that slows down during the run affects all clients alike.
     pub fn of(what: &str, unit: Unit, figure: &str, samples: &Samples) -> Self {
-        let all = [&samples.floor, &samples.rmcp, &samples.ours];
+        let all = [&samples.baseline, &samples.rmcp, &samples.ours];
         let base = all.into_iter().position(|client| !client.is_empty());
         let measured = |place: usize| {
             let own = all[place];
@@ -60,11 +60,11 @@ impl Line {
         Self {
             what: what.to_owned(),
             unit,
-            floor: measured(0).map(|floor| floor.value),
+            baseline: measured(0).map(|baseline| baseline.value),
             rmcp: measured(1),
             ours: measured(2),
             target: None,
-            picture: None,
+            chart_label: None,
         }
     }
 
@@ -73,8 +73,8 @@ impl Line {
         self
     }
 
-    pub fn pictured(mut self, name: &'static str) -> Self {
-        self.picture = Some(name);
+    pub fn chart_label(mut self, name: &'static str) -> Self {
+        self.chart_label = Some(name);
         self
     }
 
@@ -92,7 +92,7 @@ impl Line {
 /// The figures of one job by client, in the order of measurement.
 #[derive(Default)]
 pub struct Samples {
-    pub floor: Vec<Figures>,
+    pub baseline: Vec<Figures>,
     pub rmcp: Vec<Figures>,
     pub ours: Vec<Figures>,
 }
@@ -122,7 +122,7 @@ pub struct Report {
 
 impl Report {
     pub fn section(&self, title: &str) {
-        self.section_of(title, ["floor", "rmcp 3.8", "switchboard"]);
+        self.section_of(title, ["baseline", "rmcp 3.8", "switchboard"]);
     }
 
     pub fn section_of(&self, title: &str, [base, theirs, ours]: [&str; 3]) {
@@ -133,7 +133,7 @@ impl Report {
         println!(
             "  {:<40}{:>12}{:>20}{:>20}   {}",
             line.what,
-            line.floor
+            line.baseline
                 .map_or(String::new(), |value| line.unit.show(value)),
             show(line.rmcp, line.unit),
             show(line.ours, line.unit),

@@ -12,7 +12,7 @@ use crate::clients::Client;
 use crate::job::{Figures, Job, Work};
 
 /// The argument that makes this program run one job and print its figures.
-pub const DO: &str = "do";
+pub const WORKER: &str = "worker";
 
 const THIS_THREAD: Pid = Pid::from_raw(0);
 
@@ -20,10 +20,11 @@ const THIS_THREAD: Pid = Pid::from_raw(0);
 #[derive(Clone, Copy)]
 pub enum Cores {
     One,
-    /// Two cores, or one if there is only one. An asynchronous client has one worker per core, its
-    /// default.
+    /// Two cores, or one on a machine with one core. An asynchronous client uses its default of one
+    /// worker thread per core.
     Two,
-    /// Two cores and a single worker, so that the server has a core of its own, as with the floor.
+    /// Two cores and one tokio worker thread: client and server then have one core each, as with the
+    /// baseline.
     TwoWithOneWorker,
 }
 
@@ -34,7 +35,8 @@ pub struct Runner {
 
 impl Runner {
     pub fn new() -> Self {
-        let allowed = sched_getaffinity(THIS_THREAD).expect("a thread knows its cores");
+        let allowed = sched_getaffinity(THIS_THREAD)
+            .expect("sched_getaffinity succeeds for the current thread");
         let cores = (0..CpuSet::count()).filter(|core| allowed.is_set(*core) == Ok(true));
         Self {
             cores: cores.collect(),
@@ -54,12 +56,12 @@ impl Runner {
             worker.env("TOKIO_WORKER_THREADS", "1");
         }
         let mut worker = worker
-            .args([DO, client.name(), &encode(job)])
+            .args([WORKER, client.name(), &encode(job)])
             .stdout(Stdio::piped())
             .spawn()
-            .expect("this program can be started again");
+            .expect("the worker starts");
         let mut lines = BufReader::new(worker.stdout.take().expect("piped")).lines();
-        let mut last = lines.next().expect("a worker says something");
+        let mut last = lines.next().expect("the worker prints a line");
         let ready = began.elapsed().as_secs_f64() * 1e3;
         for line in lines {
             last = line;
@@ -88,29 +90,31 @@ impl Runner {
             .args(["--tool=callgrind", "--trace-children=no"])
             .arg(format!("--callgrind-out-file={}", profile.display()))
             .arg(this_program())
-            .args([DO, client.name(), &encode(&Job::Calls(work.clone()))])
+            .args([WORKER, client.name(), &encode(&Job::Calls(work.clone()))])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|_| NoValgrind)?;
         let pid = worker.id();
-        let worker = worker.wait_with_output().expect("it was started");
-        let said = String::from_utf8_lossy(&worker.stderr);
-        assert!(worker.status.success(), "{said}");
+        let worker = worker
+            .wait_with_output()
+            .expect("the worker can be waited for");
+        let stderr = String::from_utf8_lossy(&worker.stderr);
+        assert!(worker.status.success(), "{stderr}");
         // The last line of a worker contains its figures. Check that it made all calls.
         let printed = String::from_utf8_lossy(&worker.stdout);
         let figures = figures(printed.lines().last().unwrap_or_default());
         assert_eq!(figures.of("calls") as usize, work.calls);
-        Ok(collected(&said, pid))
+        Ok(parse_instruction_count(&stderr, pid))
     }
 
     /// Pins this thread; children inherit the affinity.
     fn pin(&self, cores: Cores) {
-        let mut wanted = CpuSet::new();
+        let mut selected = CpuSet::new();
         for core in self.cores.iter().take(count(cores)) {
-            wanted.set(*core).expect("it was in such a set");
+            selected.set(*core).expect("the core number is valid");
         }
-        sched_setaffinity(THIS_THREAD, &wanted).expect("these cores were ours");
+        sched_setaffinity(THIS_THREAD, &filter).expect("the cores are allowed");
     }
 }
 
@@ -123,21 +127,22 @@ pub fn profile_of(client: Client) -> PathBuf {
 }
 
 fn figures(line: &str) -> Figures {
-    serde_json::from_str(line).expect("a worker ends with its figures")
+    serde_json::from_str(line).expect("the last line of a worker is its figures as JSON")
 }
 
-/// Parses `==1234== Collected : 123456`. A forked child prints such a line too, until it executes
-/// the server.
-fn collected(said: &str, pid: u32) -> f64 {
+/// Parses `==1234== Collected : 123456`, where 1234 is the pid. The forked child that becomes the
+/// server prints such a line too, so the pid must match.
+fn parse_instruction_count(stderr: &str, pid: u32) -> f64 {
     let own = format!("=={pid}==");
-    said.lines()
+    stderr
+        .lines()
         .filter(|line| line.starts_with(&own))
         .find_map(|line| line.split("Collected :").nth(1)?.trim().parse().ok())
-        .expect("callgrind says what it collected")
+        .expect("callgrind prints the number of instructions")
 }
 
 fn encode(job: &Job) -> String {
-    serde_json::to_string(job).expect("a job is JSON")
+    serde_json::to_string(job).expect("a job serializes to JSON")
 }
 
 fn count(cores: Cores) -> usize {
@@ -148,5 +153,5 @@ fn count(cores: Cores) -> usize {
 }
 
 fn this_program() -> PathBuf {
-    std::env::current_exe().expect("a program knows where it is")
+    std::env::current_exe().expect("the path of this program is known")
 }

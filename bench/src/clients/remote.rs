@@ -12,7 +12,7 @@ pub struct RemoteServer {
 impl RemoteServer {
     pub fn start() -> Self {
         let mut child = Command::new(super::server())
-            .args(["--over", "http"])
+            .args(["--transport", "http"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -20,7 +20,7 @@ impl RemoteServer {
         let mut url = String::new();
         BufReader::new(child.stdout.take().expect("piped"))
             .read_line(&mut url)
-            .expect("the server says where it is");
+            .expect("the server prints its URL");
         url.truncate(url.trim_end().len());
         Self { child, url }
     }

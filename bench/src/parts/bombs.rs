@@ -1,6 +1,6 @@
 //! JSON that is small on the wire and large in memory, just below the message size limit.
 
-use super::Wanted;
+use super::Filter;
 use crate::clients::Client;
 use crate::job::Job;
 use crate::report::{Line, Report, Samples, Target, Unit};
@@ -19,8 +19,8 @@ const SHAPES: [(&str, &str); 5] = [
     ("bomb-keys", "keys of 256 KiB"),
 ];
 
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    let mut shapes = wanted.among(PART, &SHAPES, |(tool, _)| tool).peekable();
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    let mut shapes = filter.select(PART, &SHAPES, |(tool, _)| tool).peekable();
     if shapes.peek().is_some() {
         report.section("JSON bombs of 16 MiB");
     }

@@ -1,6 +1,6 @@
 //! Calls over stdio: latency, rate and CPU time.
 
-use super::{KINDS, Kind, Wanted, in_turn};
+use super::{CALL_KINDS, CallKind, Filter, run_alternately};
 use crate::clients::Client;
 use crate::job::Job;
 use crate::report::{Line, Report, Target, Unit};
@@ -11,18 +11,18 @@ const REPEATS: usize = 7;
 /// Results on two cores vary with the scheduling of sleeping threads.
 const REPEATS_ON_TWO: usize = 31;
 
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    for kind in wanted.among(PART, &KINDS, |kind| kind.name) {
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    for kind in filter.select(PART, &CALL_KINDS, |kind| kind.name) {
         report.section(&format!("{}, one core", kind.name));
         measure(runner, report, kind, Cores::One);
     }
-    let crowded = &KINDS[2];
+    let crowded = &CALL_KINDS[2];
     for (cores, how) in [
         (Cores::Two, "two cores"),
         (Cores::TwoWithOneWorker, "two cores, one worker"),
     ] {
         let name = format!("{}, {how}", crowded.name);
-        if !wanted.has(PART, &name) {
+        if !filter.matches(PART, &name) {
             continue;
         }
         report.section(&name);
@@ -34,13 +34,13 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     }
 }
 
-fn measure(runner: &Runner, report: &mut Report, kind: &Kind, cores: Cores) {
+fn measure(runner: &Runner, report: &mut Report, kind: &CallKind, cores: Cores) {
     let job = Job::Calls(kind.timed());
     let repeats = match cores {
         Cores::One => REPEATS,
         Cores::Two | Cores::TwoWithOneWorker => REPEATS_ON_TWO,
     };
-    let samples = in_turn(runner, Client::Floor, &job, cores, repeats);
+    let samples = run_alternately(runner, Client::Baseline, &job, cores, repeats);
     for (what, unit, figure) in [
         ("p50", Unit::Micros, "p50"),
         ("p99", Unit::Micros, "p99"),
@@ -48,20 +48,20 @@ fn measure(runner: &Runner, report: &mut Report, kind: &Kind, cores: Cores) {
         ("client CPU per call", Unit::Micros, "cpu"),
     ] {
         let line = Line::of(what, unit, figure, &samples);
-        report.add(match aim(kind.name, figure, cores) {
-            Some((target, picture)) => line.target(target).pictured(picture),
+        report.add(match target_and_label(kind.name, figure, cores) {
+            Some((target, label)) => line.target(target).chart_label(label),
             None => line,
         });
     }
     if kind.in_flight > 1 {
-        let samples = in_turn(runner, Client::BatchingFloor, &job, cores, 3);
-        let what = "calls per second, batching floor";
+        let samples = run_alternately(runner, Client::BatchingBaseline, &job, cores, 3);
+        let what = "calls per second, batching baseline";
         report.add(Line::of(what, Unit::PerSecond, "rate", &samples));
     }
 }
 
 /// The target of a figure and its label in the chart. The chart shows a rate as a time.
-fn aim(kind: &str, figure: &str, cores: Cores) -> Option<(Target, &'static str)> {
+fn target_and_label(kind: &str, figure: &str, cores: Cores) -> Option<(Target, &'static str)> {
     Some(match (kind, figure, cores) {
         ("100 B, one at a time", "p50", Cores::One) => {
             (Target::RatioAtMost(1.5), "100 B, one at a time")

@@ -1,7 +1,7 @@
 //! Calls over HTTP. rmcp is measured twice: with a client that keeps its connections, which the
 //! caller has to provide, and with its default of one connection per call.
 
-use super::{HTTP_KINDS, Kind, Wanted};
+use super::{CallKind, Filter, HTTP_CALL_KINDS};
 use crate::clients::Client;
 use crate::job::Job;
 use crate::report::{Line, Report, Samples, Target, Unit};
@@ -10,25 +10,25 @@ use crate::runner::{Cores, Runner};
 const PART: &str = "http";
 const REPEATS: usize = 7;
 
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    for kind in wanted.among(PART, &HTTP_KINDS, |kind| kind.name) {
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    for kind in filter.select(PART, &HTTP_CALL_KINDS, |kind| kind.name) {
         let title = format!("{}, one core", kind.name);
-        report.section_of(&title, ["floor", "rmcp 3.8, pooled", "switchboard"]);
+        report.section_of(&title, ["baseline", "rmcp 3.8, pooled", "switchboard"]);
         measure(runner, report, kind);
     }
 }
 
-fn measure(runner: &Runner, report: &mut Report, kind: &Kind) {
+fn measure(runner: &Runner, report: &mut Report, kind: &CallKind) {
     let job = Job::Calls(kind.timed());
     let run = |client| runner.run(client, &job, Cores::One);
     let (mut samples, mut unpooled) = (Samples::default(), Samples::default());
     for _ in 0..REPEATS {
-        samples.floor.push(run(Client::Floor));
+        samples.baseline.push(run(Client::Baseline));
         samples.rmcp.push(run(Client::PooledRmcp));
         samples.ours.push(run(Client::Switchboard));
         unpooled.rmcp.push(run(Client::Rmcp));
     }
-    unpooled.floor.clone_from(&samples.floor);
+    unpooled.baseline.clone_from(&samples.baseline);
     for (what, unit, figure) in [
         ("p50", Unit::Micros, "p50"),
         ("p99", Unit::Micros, "p99"),
@@ -36,8 +36,8 @@ fn measure(runner: &Runner, report: &mut Report, kind: &Kind) {
         ("client CPU per call", Unit::Micros, "cpu"),
     ] {
         let line = Line::of(what, unit, figure, &samples);
-        report.add(match aim(kind.name, figure) {
-            Some((target, picture)) => line.target(target).pictured(picture),
+        report.add(match target_and_label(kind.name, figure) {
+            Some((target, label)) => line.target(target).chart_label(label),
             None => line,
         });
         let what = format!("{what}, rmcp default");
@@ -46,7 +46,7 @@ fn measure(runner: &Runner, report: &mut Report, kind: &Kind) {
 }
 
 /// The target of a figure and its label in the chart. The chart shows a rate as a time.
-fn aim(kind: &str, figure: &str) -> Option<(Target, &'static str)> {
+fn target_and_label(kind: &str, figure: &str) -> Option<(Target, &'static str)> {
     Some(match (kind, figure) {
         ("HTTP, 100 B, one at a time", "p50") => {
             (Target::RatioAtMost(1.6), "HTTP, 100 B, one at a time")

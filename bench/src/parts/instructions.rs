@@ -1,17 +1,17 @@
 //! Instructions per call, counted by callgrind: the difference of a short and a long run, so that
 //! start-up cancels. The result does not depend on the load of the machine.
 
-use super::{HTTP_KINDS, KINDS, Kind, Wanted};
+use super::{CALL_KINDS, CallKind, Filter, HTTP_CALL_KINDS};
 use crate::clients::Client;
-use crate::job::{Figures, Over};
+use crate::job::{Figures, Transport};
 use crate::report::{Line, Report, Samples, Unit};
 use crate::runner::{NoValgrind, Runner};
 
 const PART: &str = "instructions";
 
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    let over_stdio = wanted.among(PART, &KINDS, |kind| kind.name);
-    let over_http = wanted.among(PART, &HTTP_KINDS, |kind| kind.name);
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    let over_stdio = filter.select(PART, &CALL_KINDS, |kind| kind.name);
+    let over_http = filter.select(PART, &HTTP_CALL_KINDS, |kind| kind.name);
     let mut kinds = over_stdio.chain(over_http).peekable();
     if kinds.peek().is_some() {
         report.section("instructions per call");
@@ -24,7 +24,7 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
     }
 }
 
-fn count(runner: &Runner, kind: &Kind) -> Result<Samples, NoValgrind> {
+fn count(runner: &Runner, kind: &CallKind) -> Result<Samples, NoValgrind> {
     let per_call = |client: Client| {
         let [short, long] = kind.short_and_long();
         let calls = (long.calls - short.calls) as f64;
@@ -32,12 +32,12 @@ fn count(runner: &Runner, kind: &Kind) -> Result<Samples, NoValgrind> {
         let long = runner.instructions(client, &long)?;
         Ok(vec![Figures::default().with(PART, (long - short) / calls)])
     };
-    let rmcp = match kind.over {
-        Over::Stdio => Client::Rmcp,
-        Over::Http => Client::PooledRmcp,
+    let rmcp = match kind.transport {
+        Transport::Stdio => Client::Rmcp,
+        Transport::Http => Client::PooledRmcp,
     };
     Ok(Samples {
-        floor: per_call(Client::Floor)?,
+        baseline: per_call(Client::Baseline)?,
         rmcp: per_call(rmcp)?,
         ours: per_call(Client::Switchboard)?,
     })

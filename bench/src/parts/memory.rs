@@ -1,7 +1,7 @@
 //! Memory of the client process per idle server, and for a long listing. Each figure is the
 //! difference of two otherwise equal processes.
 
-use super::Wanted;
+use super::Filter;
 use crate::clients::Client;
 use crate::job::{Figures, Job};
 use crate::report::{Line, Report, Samples, Target, Unit};
@@ -12,8 +12,8 @@ const REPEATS: usize = 5;
 const SERVERS: usize = 50;
 const TOOLS: usize = 10_000;
 
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    if !wanted.has(PART, "idle servers, tools listed") {
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    if !filter.matches(PART, "idle servers, tools listed") {
         return;
     }
     report.section("client memory");
@@ -53,7 +53,7 @@ fn growth(runner: &Runner, smaller: &Job, larger: &Job, share: usize) -> Samples
             .collect()
     };
     Samples {
-        floor: Vec::new(),
+        baseline: Vec::new(),
         rmcp: of(Client::Rmcp),
         ours: of(Client::Switchboard),
     }

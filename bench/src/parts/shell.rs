@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Wanted;
+use super::Filter;
 use crate::clients;
 use crate::job::Figures;
 use crate::report::{Line, Report, Samples, Target, Unit};
@@ -15,8 +15,8 @@ const COPIES: usize = 7;
 const RUNS: usize = 5;
 const ANSWER: &str = "hello from a shell";
 
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    if !wanted.has(PART, "one call") {
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    if !filter.matches(PART, "one call") {
         return;
     }
     report.section("one call from a shell");
@@ -60,9 +60,9 @@ pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
 fn installed(program: &Path, home: &Path) -> PathBuf {
     let copy = home.join(program.file_name().expect("a file"));
     if copy.exists() {
-        std::fs::remove_file(&copy).expect("it is ours");
+        std::fs::remove_file(&copy).expect("the old copy can be removed");
     }
-    std::fs::copy(program, &copy).expect("room for a copy");
+    std::fs::copy(program, &copy).expect("the program can be copied");
     copy
 }
 

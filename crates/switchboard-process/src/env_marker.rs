@@ -29,7 +29,7 @@ impl HostId {
     /// A new random id.
     #[expect(
         clippy::new_without_default,
-        reason = "a default value should be equal to another default value"
+        reason = "every new id differs from all others"
     )]
     pub fn new() -> Self {
         // Each `RandomState` has new keys from the system's random source.

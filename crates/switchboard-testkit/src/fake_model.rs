@@ -132,11 +132,11 @@ impl Drop for FakeModel {
 
 impl ModelState {
     fn turns(&self) -> MutexGuard<'_, VecDeque<Turn>> {
-        self.turns.lock().expect("no holder panics")
+        self.turns.lock().expect("the lock is not poisoned")
     }
 
     fn requests(&self) -> MutexGuard<'_, Vec<ModelRequest>> {
-        self.requests.lock().expect("no holder panics")
+        self.requests.lock().expect("the lock is not poisoned")
     }
 
     /// Records the request and returns its answer.

@@ -145,7 +145,7 @@ impl HttpServer {
     }
 
     fn running(&self) -> MutexGuard<'_, CurrentRun> {
-        self.running.lock().expect("no holder panics")
+        self.running.lock().expect("the lock is not poisoned")
     }
 
     #[expect(

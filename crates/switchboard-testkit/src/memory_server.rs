@@ -99,7 +99,7 @@ impl MemoryServer {
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
-        self.state.connections.lock().expect("no holder panics")
+        self.state.connections.lock().expect("the lock is not poisoned")
     }
 
     /// Closes the newest connection from the server's side at once.

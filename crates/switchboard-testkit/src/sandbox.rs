@@ -41,7 +41,7 @@ impl Sandbox {
     /// Creates the directories.
     #[expect(
         clippy::new_without_default,
-        reason = "creating directories is not a default"
+        reason = "`new` creates directories"
     )]
     pub fn new() -> Self {
         let directory = tempfile::Builder::new()

@@ -71,7 +71,7 @@ async fn respond(
     let Ok(body) = request.into_body().collect().await else {
         return Ok(empty(StatusCode::BAD_REQUEST));
     };
-    let mut server = server.lock().expect("no panic");
+    let mut server = server.lock().expect("the task does not panic");
     Ok(server.respond(&body.to_bytes()))
 }
 
@@ -90,7 +90,7 @@ impl Server {
             _ => {
                 let mut answer = Vec::new();
                 self.answer(&mut answer, id.get(), &request)
-                    .expect("there is room");
+                    .expect("writing to a Vec succeeds");
                 answer
             }
         };

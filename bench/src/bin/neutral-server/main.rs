@@ -2,7 +2,7 @@
 //!
 //! `echo` answers its `message`, `blob` with `size` bytes of text, every other tool with about
 //! `size` bytes of structured content in a shape of [`bodies`]. `--tools N` lists N tools instead,
-//! `--hostile KIND` misbehaves after the server is connected, and `--over http` listens on a URL.
+//! `--hostile KIND` misbehaves after the server is connected, and `--transport http` listens on a URL.
 
 mod bodies;
 mod hostile;
@@ -61,7 +61,7 @@ fn main() -> io::Result<()> {
         match option.as_str() {
             "--tools" => server.tools = Some(value.parse().expect("a number")),
             "--hostile" => server.hostile = Some(Hostile::named(&value)),
-            "--over" => is_remote = value == "http",
+            "--transport" => is_remote = value == "http",
             _ => panic!("no option {option}"),
         }
     }

@@ -11,7 +11,7 @@ pub async fn call(shape: &str, size: usize) -> Figures {
     // Warm up with a small answer.
     let small = serde_json::json!({ "size": 100 });
     let _ = host.call(tool.as_str(), small).into_future().await;
-    memory::forget_peak();
+    memory::reset_peak();
     let before = memory::peak_kib();
     let stopwatch = Stopwatch::start();
     let arguments = serde_json::json!({ "size": size });

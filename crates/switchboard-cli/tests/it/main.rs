@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a failed expectation fails the test that had it"
+    reason = "a test fails by panicking"
 )]
 
 mod add_remove;

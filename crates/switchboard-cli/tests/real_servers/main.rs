@@ -7,7 +7,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a failed expectation fails the test that had it"
+    reason = "a test fails by panicking"
 )]
 
 mod listings;

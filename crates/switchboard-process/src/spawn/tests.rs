@@ -1,4 +1,4 @@
-//! `ProcessSupervisor` are the same, whichever method they come to be.
+//! Children are identical, whichever [`SpawnMethod`] creates them. Each test runs every method.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};

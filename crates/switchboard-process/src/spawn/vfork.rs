@@ -215,7 +215,7 @@ fn wait_by_pid(pid: Pid) {
 
 #[expect(
     unsafe_code,
-    reason = "the owner of the target stream is the host's process"
+    reason = "rustix::io::dup2 needs an owned target descriptor"
 )]
 fn dup2(fd: RawFd, target: RawFd) -> Result<(), Errno> {
     // SAFETY: the call takes two numbers and changes only the descriptors of the child.

@@ -66,7 +66,7 @@ fn fail(code: i32, reason: &str) -> i32 {
 /// Creates the record file and writes the command line, directory and relevant environment to it.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the test wants to know what the host has handed on"
+    reason = "the record contains the environment that the host passed"
 )]
 fn create_record(path: &Path) -> io::Result<File> {
     let concerns = |name: &str| name.starts_with("CLAUDE") || name.starts_with("ANTHROPIC");

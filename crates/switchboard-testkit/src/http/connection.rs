@@ -12,7 +12,7 @@ use super::request::{ReceivedRequest, Receiver};
 use super::response::{ConnectionCut, SendRate, Sender};
 use super::state::{HttpServerState, ServerRun};
 
-/// What happens to a connection after a response.
+/// Whether a connection stays open after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterResponse {
     Keep,
@@ -25,7 +25,7 @@ pub(in crate::http) struct Connection {
     pub(super) run: Arc<ServerRun>,
     pub(super) receiver: Receiver,
     pub(super) sender: Sender,
-    /// What happens to the connection when a response is cut.
+    /// How the connection ends when a response is cut.
     ending: AfterResponse,
 }
 

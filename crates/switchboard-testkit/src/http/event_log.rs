@@ -31,7 +31,7 @@ struct LogState {
     chunks: VecDeque<Chunk>,
     /// Number of chunks removed from the front of `chunks`.
     discarded: u64,
-    /// Bytes of `chunks` that were sent, and that were not.
+    /// Bytes of the chunks that were sent and are kept for a resumed stream.
     kept_bytes: usize,
     unsent_bytes: usize,
     /// The number of the last sent chunk.
@@ -55,7 +55,7 @@ impl EventLog {
     }
 
     fn log(&self) -> MutexGuard<'_, LogState> {
-        self.log.lock().expect("no holder panics")
+        self.log.lock().expect("the lock is not poisoned")
     }
 
     /// Appends a chunk when there is room. Fails if the stream has ended.

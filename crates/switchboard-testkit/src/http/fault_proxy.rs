@@ -258,11 +258,11 @@ impl Drop for FaultProxy {
 
 impl ProxyState {
     fn plans(&self) -> MutexGuard<'_, Vec<ConnectionPlan>> {
-        self.plans.lock().expect("no holder panics")
+        self.plans.lock().expect("the lock is not poisoned")
     }
 
     fn connections(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.connections.lock().expect("no holder panics")
+        self.connections.lock().expect("the lock is not poisoned")
     }
 
     fn is_armed(&self) -> bool {
@@ -347,7 +347,7 @@ struct Forwarder<'a> {
     end: &'a watch::Sender<Option<ConnectionEnd>>,
 }
 
-/// What happens after a direction has ended.
+/// The effect of the end of one direction on the connection.
 enum DirectionEnd {
     /// The direction ends; the other continues.
     HalfClose,

@@ -174,7 +174,7 @@ impl Drop for RawServer {
 
 impl RawServerState {
     fn records(&self) -> MutexGuard<'_, Vec<ConnectionRecord>> {
-        self.records.lock().expect("no holder panics")
+        self.records.lock().expect("the lock is not poisoned")
     }
 
     fn update(&self, connection: usize, change: impl FnOnce(&mut ConnectionRecord)) {

@@ -14,7 +14,7 @@ use crate::scripted::{Chunk, error_line};
 #[derive(Debug)]
 pub(crate) struct ConnectionCut;
 
-/// How fast, and how far, a response is sent.
+/// The speed of a response, and where it is cut.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SendRate {
     AtOnce,

@@ -32,7 +32,7 @@ impl Session {
     }
 
     fn streams(&self) -> MutexGuard<'_, SessionStreams> {
-        self.streams.lock().expect("no holder panics")
+        self.streams.lock().expect("the lock is not poisoned")
     }
 
     /// Creates a stream for the answer to one request.

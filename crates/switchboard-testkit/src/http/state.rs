@@ -45,7 +45,7 @@ struct Recorded {
     bytes: Vec<u8>,
 }
 
-/// What the test has configured.
+/// Settings that the test changes while the server runs.
 #[derive(Debug, Default)]
 struct Settings {
     faults: ArmedFaults,
@@ -96,11 +96,11 @@ impl HttpServerState {
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        self.recorded.lock().expect("no holder panics")
+        self.recorded.lock().expect("the lock is not poisoned")
     }
 
     fn settings(&self) -> MutexGuard<'_, Settings> {
-        self.settings.lock().expect("no holder panics")
+        self.settings.lock().expect("the lock is not poisoned")
     }
 }
 
@@ -278,7 +278,7 @@ impl ServerRun {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.sessions.lock().expect("no holder panics")
+        self.sessions.lock().expect("the lock is not poisoned")
     }
 
     /// A unique name.
@@ -321,7 +321,7 @@ impl ServerRun {
     }
 
     fn connections(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.connections.lock().expect("no holder panics")
+        self.connections.lock().expect("the lock is not poisoned")
     }
 
     /// Closes all connections; returns when they are closed.

@@ -40,7 +40,7 @@ struct CatalogEntries {
 
 impl Catalog {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+        self.state.lock().expect("the lock is not poisoned")
     }
 
     /// Takes the entries of the script. If the previous script had the same entries, the current

@@ -25,7 +25,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// What the handler does about a request.
+/// The default handling of a request.
 #[derive(Debug)]
 pub(super) enum DefaultAnswer {
     Result(Value),

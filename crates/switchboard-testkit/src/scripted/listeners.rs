@@ -177,7 +177,7 @@ fn insert(object: &mut Value, key: &str, value: Value) {
 /// Registration.
 impl ServerState {
     fn listeners(&self) -> MutexGuard<'_, Listeners> {
-        self.listeners.lock().expect("no holder panics")
+        self.listeners.lock().expect("the lock is not poisoned")
     }
 
     /// Registers the sender of a legacy request.

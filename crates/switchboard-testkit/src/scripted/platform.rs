@@ -1,4 +1,4 @@
-//! What a scripted server runs on: a real process, or the memory of a test.
+//! Where a scripted server runs: as a child process, or in memory inside the test process.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -20,7 +20,7 @@ use super::server_handle::ServerHandle;
 use super::state::ServerState;
 use crate::script::Grandchild;
 
-/// What a scripted server runs on.
+/// Gives a scripted server access to its process, or in memory to the state shared with the test.
 #[derive(Debug)]
 pub struct Platform(PlatformKind);
 
@@ -65,7 +65,7 @@ pub(crate) struct Observed {
 
 impl SharedState {
     pub(crate) fn observed(&self) -> MutexGuard<'_, Observed> {
-        self.observed.lock().expect("no holder panics")
+        self.observed.lock().expect("the lock is not poisoned")
     }
 
     /// Wakes the tests that wait for a change.
@@ -79,7 +79,7 @@ impl SharedState {
 
     /// The connections or runs that have not ended.
     pub(crate) fn running(&self) -> Vec<ServerHandle> {
-        let mut running = self.running.lock().expect("no holder panics");
+        let mut running = self.running.lock().expect("the lock is not poisoned");
         running.retain(|state| state.strong_count() > 0);
         let servers = running.iter().filter_map(Weak::upgrade);
         servers.map(ServerHandle::new).collect()
@@ -115,7 +115,7 @@ impl Platform {
     /// Adds a server to the running servers of the shared state.
     pub(super) fn register(&self, state: &Arc<ServerState>) {
         if let PlatformKind::Memory { shared, .. } = &self.0 {
-            let mut running = shared.running.lock().expect("no holder panics");
+            let mut running = shared.running.lock().expect("the lock is not poisoned");
             running.push(Arc::downgrade(state));
         }
     }
@@ -267,7 +267,7 @@ impl Platform {
 
     pub(super) fn drop_stdout(&self) {
         if let PlatformKind::Process { stdout, .. } = &self.0 {
-            *stdout.lock().expect("no holder panics") = None;
+            *stdout.lock().expect("the lock is not poisoned") = None;
         }
     }
 
@@ -287,7 +287,7 @@ impl Platform {
         let stdout_copy = match &self.0 {
             PlatformKind::Process { stdout, .. } if grandchild.hold_stdout => stdout
                 .lock()
-                .expect("no holder panics")
+                .expect("the lock is not poisoned")
                 .as_ref()
                 .map(OwnedFd::try_clone)
                 .transpose()?,

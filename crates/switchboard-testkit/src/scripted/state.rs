@@ -108,7 +108,7 @@ impl ServerState {
     }
 
     fn mutable(&self) -> MutexGuard<'_, MutableState> {
-        self.mutable.lock().expect("no holder panics")
+        self.mutable.lock().expect("the lock is not poisoned")
     }
 
     /// Records a received line.
@@ -174,19 +174,19 @@ impl ServerState {
 /// Tasks and exit.
 impl ServerState {
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks.lock().expect("no holder panics");
+        let mut tasks = self.tasks.lock().expect("the lock is not poisoned");
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
 
     pub(super) fn abort_tasks(&self) {
         self.clear_listeners();
-        self.tasks.lock().expect("no holder panics").abort_all();
+        self.tasks.lock().expect("the lock is not poisoned").abort_all();
     }
 
     /// Aborts all tasks and waits for them, so that the streams have no other owner.
     pub(super) async fn end_tasks(&self) {
-        let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("no holder panics"));
+        let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("the lock is not poisoned"));
         tasks.shutdown().await;
         self.clear_listeners();
         *self.output.lock().await = None;

@@ -27,7 +27,7 @@ struct TaskTable {
     first_created: Option<Instant>,
 }
 
-/// What a task does.
+/// The parameters of a task.
 #[derive(Debug, Clone)]
 pub(super) struct TaskSpec {
     pub(super) topic: String,
@@ -104,7 +104,7 @@ impl Status {
 
 impl Tasks {
     fn table(&self) -> MutexGuard<'_, TaskTable> {
-        let mut table = self.0.lock().expect("no holder panics");
+        let mut table = self.0.lock().expect("the lock is not poisoned");
         table.remove_expired();
         table
     }

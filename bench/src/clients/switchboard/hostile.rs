@@ -9,16 +9,16 @@ use tokio::time::{Instant, Interval, interval_at, timeout};
 
 use crate::job::{Figures, Stopwatch};
 
-const HEALTHY: usize = 40;
-const EVERY: Duration = Duration::from_millis(10);
+const HEALTHY_SERVERS: usize = 40;
+const CALL_INTERVAL: Duration = Duration::from_millis(10);
 /// Pause between two calls to a hostile server.
-const REST: Duration = Duration::from_millis(100);
+const HOSTILE_PAUSE: Duration = Duration::from_millis(100);
 const WARM_UP: Duration = Duration::from_millis(500);
-const LASTS: Duration = Duration::from_secs(3);
+const MEASURE_TIME: Duration = Duration::from_secs(3);
 
 pub async fn load(others: &[Option<String>]) -> Figures {
     let mut builder = super::host();
-    for number in 0..HEALTHY {
+    for number in 0..HEALTHY_SERVERS {
         builder = builder.server(super::server(&format!("healthy{number}"), []));
     }
     for (number, hostile) in others.iter().enumerate() {
@@ -27,10 +27,12 @@ pub async fn load(others: &[Option<String>]) -> Figures {
     }
     let host = super::started(builder).await;
     let hostile = (0..others.len()).filter(|number| others[*number].is_some());
-    let provoked: Vec<_> = hostile.map(|number| provoke(&host, number)).collect();
-    measured(&host, WARM_UP).await;
-    let figures = measured(&host, LASTS).await;
-    for task in provoked {
+    let hostile_calls: Vec<_> = hostile
+        .map(|number| spawn_hostile_calls(&host, number))
+        .collect();
+    measure_calls(&host, WARM_UP).await;
+    let figures = measure_calls(&host, MEASURE_TIME).await;
+    for task in hostile_calls {
         task.abort();
     }
     host.shutdown().await;
@@ -38,33 +40,33 @@ pub async fn load(others: &[Option<String>]) -> Figures {
 }
 
 /// Calls a hostile server repeatedly, with a timeout.
-fn provoke(host: &Host, number: usize) -> JoinHandle<()> {
+fn spawn_hostile_calls(host: &Host, number: usize) -> JoinHandle<()> {
     let (host, tool) = (host.clone(), format!("mcp__other{number}__echo"));
     tokio::spawn(async move {
         loop {
             let arguments = serde_json::json!({ "message": "hello" });
             let call = host.call(tool.as_str(), arguments).into_future();
             let _ = timeout(Duration::from_secs(1), call).await;
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(HOSTILE_PAUSE).await;
         }
     })
 }
 
-async fn measured(host: &Host, lasts: Duration) -> Figures {
+async fn measure_calls(host: &Host, duration: Duration) -> Figures {
     let stopwatch = Stopwatch::start();
     let began = Instant::now();
-    let loads: Vec<_> = (0..HEALTHY)
+    let loads: Vec<_> = (0..HEALTHY_SERVERS)
         .map(|number| {
             let tool = format!("mcp__healthy{number}__echo");
             // Spread the first calls over one period.
-            let first = began + EVERY * number as u32 / HEALTHY as u32;
-            let ticks = interval_at(first, EVERY);
-            tokio::spawn(steady(host.clone(), tool, ticks, began + lasts))
+            let first = began + CALL_INTERVAL * number as u32 / HEALTHY_SERVERS as u32;
+            let ticks = interval_at(first, CALL_INTERVAL);
+            tokio::spawn(steady(host.clone(), tool, ticks, began + duration))
         })
         .collect();
     let (mut latencies, mut failed) = (Vec::new(), 0);
     for load in loads {
-        let (own, own_failed) = load.await.expect("no panic");
+        let (own, own_failed) = load.await.expect("the task does not panic");
         latencies.extend(own);
         failed += own_failed;
     }

@@ -1,4 +1,4 @@
-//! The floor over HTTP: hyper connections without a pool, one per call in flight, on one thread.
+//! The baseline over HTTP: hyper connections without a pool, one per call in flight, on one thread.
 //!
 //! Each connection carries one call at a time and is reused for the next. Calls use the latest
 //! protocol version with its required headers and `_meta`. Parts that are equal in each call are
@@ -21,17 +21,17 @@ use super::{CallResult, Response};
 use crate::clients::remote::RemoteServer;
 use crate::job::{Figures, Stopwatch, Work};
 
-const META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"floor","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+const META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"baseline","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
 
 pub fn calls(work: &Work) -> Figures {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
-        .expect("a runtime")
-        .block_on(measured(work))
+        .expect("the runtime starts")
+        .block_on(measure_calls(work))
 }
 
-async fn measured(work: &Work) -> Figures {
+async fn measure_calls(work: &Work) -> Figures {
     let server = RemoteServer::start();
     let mut connections = Vec::new();
     for _ in 0..work.in_flight {
@@ -60,7 +60,7 @@ async fn drive(connections: Vec<Connection>, calls: usize) -> (Vec<Connection>, 
     let under_way: Vec<_> = under_way.collect();
     let (mut connections, mut latencies) = (Vec::new(), Vec::with_capacity(calls));
     for task in under_way {
-        let (connection, own) = task.await.expect("no panic");
+        let (connection, own) = task.await.expect("the task does not panic");
         connections.push(connection);
         latencies.extend(own);
     }
@@ -90,11 +90,11 @@ struct Connection {
 impl Connection {
     async fn open(server: &RemoteServer, work: &Work) -> Self {
         let url: Uri = server.url().parse().expect("a URL");
-        let authority = url.authority().expect("it names its host").as_str();
+        let authority = url.authority().expect("the URL has a host").as_str();
         let stream = TcpStream::connect(authority)
             .await
             .expect("the server listens");
-        stream.set_nodelay(true).expect("an option of TCP");
+        stream.set_nodelay(true).expect("TCP_NODELAY can be set");
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .expect("a connection");
@@ -136,24 +136,28 @@ impl Connection {
                 meta: &self.meta,
             },
         };
-        let message = serde_json::to_vec(&message).expect("it is JSON");
+        let message = serde_json::to_vec(&message).expect("the value is JSON");
         let mut request = Request::new(Full::from(message));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
 
-        self.sender.ready().await.expect("the server is there");
+        self.sender
+            .ready()
+            .await
+            .expect("the connection is open");
         let response = self.sender.send_request(request).await;
         let response = response.expect("the server answers");
         assert!(response.status().is_success());
         let mut body = response.into_body();
         self.answer.clear();
         while let Some(frame) = body.frame().await {
-            if let Ok(data) = frame.expect("the answer is whole").into_data() {
+            if let Ok(data) = frame.expect("the body is complete").into_data() {
                 self.answer.extend_from_slice(&data);
             }
         }
-        let answer: Response<CallResult> = serde_json::from_slice(&self.answer).expect("an answer");
+        let answer: Response<CallResult> =
+            serde_json::from_slice(&self.answer).expect("the call succeeds");
         assert_eq!(answer.id, id);
         let text: usize = answer.result.content.iter().map(|it| it.text.len()).sum();
         assert!(text > 0 || answer.result.structured_content.is_some());

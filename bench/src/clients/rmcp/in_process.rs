@@ -36,11 +36,14 @@ pub async fn calls(calls: usize) -> Figures {
     let (to_server, at_server) = mpsc::channel(MESSAGES);
     let (to_client, at_client) = mpsc::channel(MESSAGES);
     let server = tokio::spawn(async move {
-        let server = Echo.serve((to_client, at_server)).await.expect("a session");
-        server.waiting().await.expect("no panic");
+        let server = Echo
+            .serve((to_client, at_server))
+            .await
+            .expect("the session starts");
+        server.waiting().await.expect("the task does not panic");
     });
-    let client = ().serve((to_server, at_client)).await.expect("a session");
-    let figures = super::measured(client, &Work::local(calls)).await;
+    let client = ().serve((to_server, at_client)).await.expect("the session starts");
+    let figures = super::measure_calls(client, &Work::in_process(calls)).await;
     server.abort();
     figures
 }

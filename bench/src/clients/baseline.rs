@@ -1,4 +1,4 @@
-//! The floor: a blocking client written by hand for this one server.
+//! The baseline: a blocking client written by hand for this one server.
 //!
 //! It does what any client must do: it builds each request from structs, matches each answer to its
 //! request by id, parses the answer into structs, and keeps structured content as checked text,
@@ -6,7 +6,7 @@
 //! One thread serves all servers: it starts all, then sends to all, then reads from all.
 
 mod http;
-mod local;
+mod in_process;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::job::{Figures, Job, Over, Stopwatch, Work, memory_now, say_ready};
+use crate::job::{Figures, Job, Stopwatch, Transport, Work, memory_now, print_ready};
 
 /// Variants of a hand-written client.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,11 +31,11 @@ pub enum Style {
 
 pub fn run(job: &Job, style: Style) -> Figures {
     match job {
-        Job::Calls(work) if work.over == Over::Http => http::calls(work),
+        Job::Calls(work) if work.transport == Transport::Http => http::calls(work),
         Job::Calls(work) => calls(work, style),
         Job::Connect { servers } => connect(*servers),
-        Job::Local { calls } => local::calls(&Work::local(*calls)),
-        _ => panic!("no floor was written for this job"),
+        Job::InProcess { calls } => in_process::calls(&Work::in_process(*calls)),
+        _ => panic!("no baseline was written for this job"),
     }
 }
 
@@ -60,7 +60,7 @@ fn connect(servers: usize) -> Figures {
     }
     let listings: Vec<Response<Listing>> = sessions.iter_mut().map(Session::answer).collect();
     assert!(listings.iter().all(|it| !it.result.tools.is_empty()));
-    say_ready();
+    print_ready();
     memory_now()
 }
 
@@ -148,7 +148,7 @@ impl Session {
         let params = serde_json::json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
-            "clientInfo": { "name": "floor", "version": "1" },
+            "clientInfo": { "name": "baseline", "version": "1" },
         });
         self.request("initialize", params);
         self.write();
@@ -171,7 +171,7 @@ impl Session {
             method,
             params,
         };
-        serde_json::to_writer(&mut self.outgoing, &request).expect("it is JSON");
+        serde_json::to_writer(&mut self.outgoing, &request).expect("the value is JSON");
         self.outgoing.push(b'\n');
         id
     }
@@ -187,7 +187,7 @@ impl Session {
         self.output
             .read_until(b'\n', &mut self.line)
             .expect("the server answers");
-        serde_json::from_slice(&self.line).expect("an answer")
+        serde_json::from_slice(&self.line).expect("the call succeeds")
     }
 
     /// Keeps a sliding window: each answer makes room for the next request.
@@ -215,7 +215,9 @@ impl Session {
             let answer: Response<CallResult> = self.answer();
             let text: usize = answer.result.content.iter().map(|it| it.text.len()).sum();
             assert!(text > 0 || answer.result.structured_content.is_some());
-            let began = under_way.remove(&answer.id).expect("an id of ours");
+            let began = under_way
+                .remove(&answer.id)
+                .expect("the id belongs to a request");
             latencies.push(began.elapsed());
         }
         latencies

@@ -1,22 +1,22 @@
 //! 50 servers in one host: 40 healthy servers under steady load, and ten others that are idle or
 //! hostile. A filter with the name of a kind makes all ten hostile in that way.
 
-use super::Wanted;
+use super::Filter;
 use crate::clients::Client;
 use crate::job::Job;
 use crate::report::{Line, Report, Samples, Target, Unit};
 use crate::runner::{Cores, Runner};
 
-const PART: &str = "crowd";
+const PART: &str = "hostile";
 const REPEATS: usize = 11;
 const OTHERS: usize = 10;
 const KINDS: [&str; 6] = ["notifications", "stderr", "stall", "crash", "slow", "huge"];
 
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    if wanted.has(PART, "10 hostile among 50") {
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    if filter.matches(PART, "10 hostile among 50") {
         measure(runner, report, "hostile", &KINDS);
     }
-    for kind in KINDS.iter().filter(|kind| wanted.names(PART, kind)) {
+    for kind in KINDS.iter().filter(|kind| filter.is_exactly(PART, kind)) {
         measure(runner, report, kind, std::slice::from_ref(kind));
     }
 }
@@ -25,14 +25,14 @@ fn measure(runner: &Runner, report: &mut Report, name: &str, kinds: &[&str]) {
     report.section_of("40 healthy servers and 10 others", ["idle", "", name]);
     let kinds = kinds.iter().map(|kind| Some((*kind).to_owned()));
     let others = kinds.cycle().take(OTHERS).collect();
-    let hostile = Job::Crowd { others };
-    let idle = Job::Crowd {
+    let hostile = Job::Hostile { others };
+    let idle = Job::Hostile {
         others: vec![None; OTHERS],
     };
     let mut samples = Samples::default();
     for _ in 0..REPEATS {
         let run = |job| runner.run(Client::Switchboard, job, Cores::Two);
-        samples.floor.push(run(&idle));
+        samples.baseline.push(run(&idle));
         samples.ours.push(run(&hostile));
     }
     report.add(Line::of(

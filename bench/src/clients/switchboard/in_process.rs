@@ -20,5 +20,5 @@ pub async fn calls(calls: usize) -> Figures {
     let echo = |Arguments { message }: Arguments| async move { Ok(Answer { message }) };
     let server = InProcessServer::new("echo", "1").tool("echo", "Says it again", echo);
     let host = super::started(super::host().in_process_server("neutral", server)).await;
-    super::measured(host, &Work::local(calls)).await
+    super::measure_calls(host, &Work::in_process(calls)).await
 }

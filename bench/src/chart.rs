@@ -1,4 +1,4 @@
-//! The figures as a bar chart: multiples of the floor, shorter is better, with a mark at the
+//! The figures as a bar chart: multiples of the baseline, shorter is better, with a mark at the
 //! target.
 //!
 //! Colours follow the light or dark scheme of the reader; the background is transparent.
@@ -13,16 +13,16 @@ const TOP: f64 = 64.0;
 const ROW: f64 = 50.0;
 const BAR: f64 = 15.0;
 /// Longer bars are cut here and labelled with their value.
-const MOST: f64 = 4.0;
+const MAX_RATIO: f64 = 4.0;
 /// Length of 1× in pixels.
 const UNIT: f64 = 120.0;
 
 const STYLE: &str = "<style>\
 text{font:13px system-ui,sans-serif;fill:#1f2328}.small{font-size:12px;fill:#59636e}\
-.rmcp{fill:#9aa4af}.ours{fill:#1f6feb}.floor{stroke:#59636e;stroke-dasharray:3 3}\
+.rmcp{fill:#9aa4af}.ours{fill:#1f6feb}.baseline{stroke:#59636e;stroke-dasharray:3 3}\
 .target{stroke:#d1570f;stroke-width:3}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}.rmcp{fill:#6e7681}\
-.ours{fill:#58a6ff}.floor{stroke:#9198a1}.target{stroke:#f0883e}}</style>";
+.ours{fill:#58a6ff}.baseline{stroke:#9198a1}.target{stroke:#f0883e}}</style>";
 
 /// One pair of bars.
 struct Row<'a> {
@@ -43,7 +43,7 @@ impl<'a> Row<'a> {
         };
         let turned = |ratio: f64| if rate { 1.0 / ratio } else { ratio };
         Some(Self {
-            name: line.picture?,
+            name: line.chart_label?,
             rmcp: turned(rmcp),
             ours: turned(ours),
             target,
@@ -87,10 +87,10 @@ fn legend(svg: &mut String) {
 }
 
 fn scale(svg: &mut String, height: f64) {
-    for times in 0..=MOST as u32 {
+    for times in 0..=MAX_RATIO as u32 {
         let x = LEFT + UNIT * f64::from(times);
         let (name, class) = match times {
-            1 => ("floor".to_owned(), "floor"),
+            1 => ("baseline".to_owned(), "baseline"),
             _ => (format!("{times}×"), ""),
         };
         let _ = writeln!(
@@ -110,9 +110,9 @@ fn scale(svg: &mut String, height: f64) {
 fn pair(svg: &mut String, y: f64, row: &Row<'_>) {
     text(svg, 12.0, y + BAR + 5.0, "", row.name);
     for (place, class, times) in [(0.0, "rmcp", row.rmcp), (1.0, "ours", row.ours)] {
-        let (y, length) = (y + place * (BAR + 2.0), UNIT * times.min(MOST));
+        let (y, length) = (y + place * (BAR + 2.0), UNIT * times.min(MAX_RATIO));
         bar(svg, LEFT, y, length, class);
-        let cut = if times > MOST { " →" } else { "" };
+        let cut = if times > MAX_RATIO { " →" } else { "" };
         let label = format!("{times:.1}×{cut}");
         let clear = match row.target {
             Some(target) if class == "ours" => length.max(UNIT * target),

@@ -1,8 +1,8 @@
 //! Calls to a server in the client's process. rmcp's client and server use a channel of typed
-//! messages; the floor is a function call whose arguments and result are converted to and from JSON
+//! messages; the baseline is a function call whose arguments and result are converted to and from JSON
 //! text.
 
-use super::Wanted;
+use super::Filter;
 use crate::clients::Client;
 use crate::job::Job;
 use crate::report::{Line, Report, Samples, Target, Unit};
@@ -12,17 +12,17 @@ const PART: &str = "in process";
 const REPEATS: usize = 5;
 const CALLS: usize = 20_000;
 
-pub fn run(runner: &Runner, report: &mut Report, wanted: &Wanted) {
-    if !wanted.has(PART, "100 B") {
+pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
+    if !filter.matches(PART, "100 B") {
         return;
     }
     report.section("in process, 100 B, one at a time");
-    let job = Job::Local { calls: CALLS };
+    let job = Job::InProcess { calls: CALLS };
     let mut samples = Samples::default();
     for _ in 0..REPEATS {
         samples
-            .floor
-            .push(runner.run(Client::Floor, &job, Cores::One));
+            .baseline
+            .push(runner.run(Client::Baseline, &job, Cores::One));
         samples
             .rmcp
             .push(runner.run(Client::Rmcp, &job, Cores::One));
