@@ -114,7 +114,7 @@ impl Runner {
         for core in self.cores.iter().take(count(cores)) {
             selected.set(*core).expect("the core number is valid");
         }
-        sched_setaffinity(THIS_THREAD, &filter).expect("the cores are allowed");
+        sched_setaffinity(THIS_THREAD, &selected).expect("the cores are allowed");
     }
 }
 

@@ -52,11 +52,11 @@ async fn calls(work: &Work) -> Figures {
     let host = host().limits(limits);
     match work.transport {
         Transport::Stdio => {
-            measure_calls(started(host.server(server("neutral", []))).await, work).await
+            measure_calls(started(host.launch(server("neutral", []))).await, work).await
         }
         Transport::Http => {
             let remote = RemoteServer::start();
-            measure_calls(started(host.server(behind(&remote))).await, work).await
+            measure_calls(started(host.launch(behind(&remote))).await, work).await
         }
     }
 }
@@ -98,7 +98,7 @@ impl Caller for ToolCaller {
 
 async fn connect_all(servers: usize) -> Figures {
     let names = (0..servers).map(|number| format!("s{number}"));
-    let builder = names.fold(host(), |host, name| host.server(server(&name, [])));
+    let builder = names.fold(host(), |host, name| host.launch(server(&name, [])));
     let host = started(builder).await;
     print_ready();
     let figures = memory_now();
@@ -108,7 +108,7 @@ async fn connect_all(servers: usize) -> Figures {
 
 async fn list(tools: usize) -> Figures {
     let count = tools.to_string();
-    let host = started(host().server(server("neutral", ["--tools", &count]))).await;
+    let host = started(host().launch(server("neutral", ["--tools", &count]))).await;
     assert_eq!(host.tools().len(), tools);
     let figures = memory_now();
     host.shutdown().await;

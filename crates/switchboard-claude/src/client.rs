@@ -197,14 +197,14 @@ impl Client {
         servers: impl IntoIterator<Item = (String, McpServerConfig)>,
     ) -> Result<McpSetServersResult, Error> {
         const REQUEST: &str = "mcp_set_servers";
-        let mut wanted = self.initial_servers.clone();
+        let mut new_servers = self.initial_servers.clone();
         for (name, config) in servers {
-            wanted.retain(|(known, _)| *known != name);
-            wanted.push((name, config));
+            new_servers.retain(|(known, _)| *known != name);
+            new_servers.push((name, config));
         }
-        let names = wanted.iter().map(|(name, _)| name.as_str());
+        let names = new_servers.iter().map(|(name, _)| name.as_str());
         check_names(names).map_err(Error::InvalidInput)?;
-        let entries = wanted.iter().map(|(name, config)| {
+        let entries = new_servers.iter().map(|(name, config)| {
             let config = config.with_default_timeout(self.call_timeout);
             (name.clone(), config.to_json(name))
         });
@@ -212,7 +212,7 @@ impl Client {
         let in_process = |(name, config): &(String, McpServerConfig)| {
             Some((name.clone(), config.instance()?.clone()))
         };
-        let instances: Vec<_> = wanted.iter().filter_map(in_process).collect();
+        let instances: Vec<_> = new_servers.iter().filter_map(in_process).collect();
 
         // Concurrent calls would remove each other's servers.
         let _guard = self.replace_lock.lock().await;

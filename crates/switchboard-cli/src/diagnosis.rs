@@ -233,7 +233,9 @@ impl Diagnosis {
             LaunchDecision::AwaitingApproval { reason, .. } => {
                 let message = match reason {
                     PendingReason::New => "project server, not approved",
-                    PendingReason::Changed => "changed since you were last asked",
+                    PendingReason::Changed => {
+                        "project server, changed since you approved or rejected it"
+                    }
                 };
                 self.push(Step::Trust, Outcome::Failed, message);
             }

@@ -14,7 +14,7 @@ use switchboard_config::{
 };
 
 /// Lets the config crate check rules by the engine's syntax.
-pub(crate) const GRAMMAR: RuleValidator = RuleValidator {
+pub(crate) const RULE_VALIDATOR: RuleValidator = RuleValidator {
     tool: |text| match Rule::new(Action::Deny, text) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
@@ -35,8 +35,9 @@ pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<
     let deny_all = settings.blocking_errors.iter().map(deny_all_rule);
     let written = settings.rules(ProjectRules::All).map(|setting| {
         let rule = written_rule(setting)?;
-        let grants = setting.scope == Scope::Project && setting.action == RuleAction::Allow;
-        Ok(if grants {
+        let is_project_allow =
+            setting.scope == Scope::Project && setting.action == RuleAction::Allow;
+        Ok(if is_project_allow {
             rule.only_servers(trusted_servers.iter().cloned())
         } else {
             rule

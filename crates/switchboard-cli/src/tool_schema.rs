@@ -115,9 +115,9 @@ impl ToolSchema {
                 .into_iter()
                 .filter_map(|key| schema.get(key)?.as_array())
                 .flatten();
-            let room = MAX_ALTERNATIVES.saturating_sub(found.len());
+            let remaining = MAX_ALTERNATIVES.saturating_sub(found.len());
             let members: Vec<_> = members
-                .take(room)
+                .take(remaining)
                 .map(|schema| self.resolve(schema))
                 .collect();
             found.extend(members);

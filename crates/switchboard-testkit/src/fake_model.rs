@@ -114,8 +114,8 @@ impl FakeModel {
     /// Waits until the model has received `count` requests. Panics after a timeout.
     pub async fn wait_for_requests(&self, count: usize) {
         let mut changes = self.state.changed.subscribe();
-        let enough = changes.wait_for(|()| self.state.requests().len() >= count);
-        let outcome = tokio::time::timeout(WAIT_TIMEOUT, enough).await;
+        let received = changes.wait_for(|()| self.state.requests().len() >= count);
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, received).await;
         assert!(
             outcome.is_ok(),
             "waited for {count} requests, received {}",

@@ -113,17 +113,17 @@ struct CurrentRun {
 impl HttpServer {
     /// Starts a server at a free port, on the current runtime.
     pub async fn start(script: Script, mode: Mode) -> Self {
-        let impossible = script.first_process_step();
+        let process_step = script.first_process_step();
         assert!(
-            impossible.is_none(),
-            "{impossible:?} needs a process; use the scripted-server binary"
+            process_step.is_none(),
+            "{process_step:?} needs a process; use the scripted-server binary"
         );
-        let has_streams = |steps: &Vec<Step>| {
-            let needs_one = |step: &Step| matches!(step, Step::CloseStdin | Step::StopReading);
-            steps.iter().any(needs_one)
+        let has_stream_step = |steps: &Vec<Step>| {
+            let is_stream_step = |step: &Step| matches!(step, Step::CloseStdin | Step::StopReading);
+            steps.iter().any(is_stream_step)
         };
         assert!(
-            !script.on.values().any(has_streams),
+            !script.on.values().any(has_stream_step),
             "closeStdin and stopReading do not work over HTTP"
         );
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -220,16 +220,16 @@ impl HttpServer {
         self.state.open_streams()
     }
 
-    /// Waits until `is_so` holds. Panics with `what` after a minute.
-    pub async fn wait_until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+    /// Waits until `condition` holds. Panics with `what` after a minute.
+    pub async fn wait_until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
         let mut changes = self.state.shared.changes();
-        let enough = async {
-            while !is_so(self) {
+        let wait = async {
+            while !condition(self) {
                 let changed = changes.changed().await;
                 changed.expect("the server keeps the sender");
             }
         };
-        let outcome = tokio::time::timeout(WAIT_TIMEOUT, enough).await;
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, wait).await;
         assert!(
             outcome.is_ok(),
             "waited for: {what}; requests: {:#?}",

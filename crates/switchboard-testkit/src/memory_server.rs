@@ -51,10 +51,10 @@ impl MemoryServer {
     pub fn in_sequence(scripts: impl IntoIterator<Item = Script>) -> Self {
         let scripts: Vec<_> = scripts.into_iter().collect();
         assert!(!scripts.is_empty(), "a server needs a script");
-        let impossible = scripts.iter().find_map(Script::first_process_step);
+        let process_step = scripts.iter().find_map(Script::first_process_step);
         assert!(
-            impossible.is_none(),
-            "{impossible:?} needs a process; use the scripted-server binary"
+            process_step.is_none(),
+            "{process_step:?} needs a process; use the scripted-server binary"
         );
         Self {
             state: Arc::new(MemoryServerState {
@@ -99,7 +99,10 @@ impl MemoryServer {
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
-        self.state.connections.lock().expect("the lock is not poisoned")
+        self.state
+            .connections
+            .lock()
+            .expect("the lock is not poisoned")
     }
 
     /// Closes the newest connection from the server's side at once.
@@ -136,7 +139,7 @@ impl MemoryServer {
     /// runtime's clock; a paused clock gets there as soon as all tasks are idle.
     pub async fn wait_received(&self, method: &str, times: usize) -> Vec<Value> {
         let mut changes = self.state.shared.changes();
-        let enough = async {
+        let wait = async {
             loop {
                 let messages = self.received_with(method);
                 if messages.len() >= times {
@@ -148,7 +151,7 @@ impl MemoryServer {
                     .expect("the server keeps the sender");
             }
         };
-        let outcome = tokio::time::timeout(WAIT_TIMEOUT, enough).await;
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, wait).await;
         outcome.unwrap_or_else(|_| {
             let received = self.received();
             panic!("waited for {times} of {method}, received {received:#?}")

@@ -29,12 +29,12 @@ pub fn unique_tag() -> String {
 ///
 /// Zombies have no environment and are never included; see [`zombies_among`].
 pub fn processes_with_tag(tag: &str) -> Vec<i32> {
-    let wanted = format!("{TAG_VARIABLE}={tag}");
+    let variable_with_tag = format!("{TAG_VARIABLE}={tag}");
     let has_tag = |pid: &i32| {
         fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
             environment
                 .split(|byte| *byte == 0)
-                .any(|variable| variable == wanted.as_bytes())
+                .any(|variable| variable == variable_with_tag.as_bytes())
         })
     };
     let mut found: Vec<i32> = all_processes().filter(has_tag).collect();
@@ -61,8 +61,8 @@ pub fn zombie_children() -> Vec<i32> {
 /// Waits until at least `count` processes with this tag are running and returns them. Panics after
 /// five seconds.
 pub async fn wait_for_processes(tag: &str, count: usize) -> Vec<i32> {
-    let enough = |found: &[i32]| found.len() >= count;
-    match poll(tag, enough).await {
+    let has_count = |found: &[i32]| found.len() >= count;
+    match poll(tag, has_count).await {
         Ok(found) => found,
         Err(found) => panic!(
             "expected {count} processes with the tag {tag}, found:\n{}",

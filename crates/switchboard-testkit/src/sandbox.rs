@@ -39,10 +39,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Creates the directories.
-    #[expect(
-        clippy::new_without_default,
-        reason = "`new` creates directories"
-    )]
+    #[expect(clippy::new_without_default, reason = "`new` creates directories")]
     pub fn new() -> Self {
         let directory = tempfile::Builder::new()
             .prefix("sb-")

@@ -142,9 +142,9 @@ fn start_request(state: &Arc<ServerState>, request: Request, queue: &mut SerialQ
     let cancelled = state.start_request(&request.id);
     state.register_client("", &request, None);
     let mut handler = Handler::for_request(state, request.clone(), occurrence, cancelled);
-    let counting = Arc::clone(state);
+    let counted_state = Arc::clone(state);
     let work = async move {
-        counting.platform.count_request(&request);
+        counted_state.platform.count_request(&request);
         handler.run_request(&steps).await;
     };
     state.spawn(async move {

@@ -28,12 +28,12 @@ pub struct Terminal {
 
 #[derive(Debug, Default)]
 struct Screen {
-    text: Mutex<Shown>,
+    text: Mutex<ScreenText>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Shown {
+struct ScreenText {
     text: String,
     /// All programs have closed the terminal.
     ended: bool,
@@ -67,8 +67,8 @@ impl Terminal {
             .stderr(Stdio::null());
         let keyboard = File::from(controller);
         let screen = Arc::new(Screen::default());
-        let (reader, seen) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
-        std::thread::spawn(move || seen.follow(reader));
+        let (reader, output) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
+        std::thread::spawn(move || output.follow(reader));
         Self {
             child,
             keyboard,
@@ -85,7 +85,8 @@ impl Terminal {
 
     /// Waits until the text is on the screen again, after the previous match.
     pub fn wait_for_next(&mut self, text: &str) {
-        let rest = |shown: &Shown| shown.text.get(self.read..).and_then(|rest| rest.find(text));
+        let rest =
+            |shown: &ScreenText| shown.text.get(self.read..).and_then(|rest| rest.find(text));
         let shown = self
             .screen
             .wait(text, |shown| rest(shown).is_some() || shown.ended);
@@ -122,22 +123,22 @@ impl Screen {
         let mut bytes = [0; 4096];
         // The read fails after the last program has closed the terminal.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
-            let seen = bytes.get(..count).unwrap_or_default();
-            let seen = String::from_utf8_lossy(seen).replace('\r', "");
-            self.change(|shown| shown.text.push_str(&seen));
+            let output = bytes.get(..count).unwrap_or_default();
+            let output = String::from_utf8_lossy(output).replace('\r', "");
+            self.change(|shown| shown.text.push_str(&output));
         }
         self.change(|shown| shown.ended = true);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Shown)) {
+    fn change(&self, change: impl FnOnce(&mut ScreenText)) {
         change(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
 
-    fn wait(&self, what: &str, is_so: impl Fn(&Shown) -> bool) -> String {
+    fn wait(&self, what: &str, condition: impl Fn(&ScreenText) -> bool) -> String {
         let began = Instant::now();
         let mut shown = self.text.lock().unwrap();
-        while !is_so(&shown) {
+        while !condition(&shown) {
             let left = WAIT_TIMEOUT.checked_sub(began.elapsed());
             let Some(left) = left else {
                 panic!("timed out waiting for {what:?}; screen:\n{}", shown.text);

@@ -142,10 +142,7 @@ impl Connection {
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
 
-        self.sender
-            .ready()
-            .await
-            .expect("the connection is open");
+        self.sender.ready().await.expect("the connection is open");
         let response = self.sender.send_request(request).await;
         let response = response.expect("the server answers");
         assert!(response.status().is_success());

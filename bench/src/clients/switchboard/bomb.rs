@@ -6,7 +6,7 @@ use crate::job::{Figures, Stopwatch};
 use crate::memory;
 
 pub async fn call(shape: &str, size: usize) -> Figures {
-    let host = super::started(super::host().server(super::server("neutral", []))).await;
+    let host = super::started(super::host().launch(super::server("neutral", []))).await;
     let tool = format!("mcp__neutral__{shape}");
     // Warm up with a small answer.
     let small = serde_json::json!({ "size": 100 });

@@ -19,11 +19,11 @@ const MEASURE_TIME: Duration = Duration::from_secs(3);
 pub async fn load(others: &[Option<String>]) -> Figures {
     let mut builder = super::host();
     for number in 0..HEALTHY_SERVERS {
-        builder = builder.server(super::server(&format!("healthy{number}"), []));
+        builder = builder.launch(super::server(&format!("healthy{number}"), []));
     }
     for (number, hostile) in others.iter().enumerate() {
         let arguments = hostile.iter().flat_map(|kind| ["--hostile", kind]);
-        builder = builder.server(super::server(&format!("other{number}"), arguments));
+        builder = builder.launch(super::server(&format!("other{number}"), arguments));
     }
     let host = super::started(builder).await;
     let hostile = (0..others.len()).filter(|number| others[*number].is_some());

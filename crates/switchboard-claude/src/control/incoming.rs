@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cancelled_request_spares_its_successor() {
+    fn cancellation_does_not_affect_reused_id() {
         let incoming = IncomingRequests::default();
         let stop_all = CancellationToken::new();
         let first = incoming.begin("c", &stop_all).unwrap();

@@ -37,9 +37,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     /// Reads the next line and strips its line feed.
     pub(super) async fn next(&mut self) -> Result<Vec<u8>, LineError> {
-        let room = (self.max_bytes + 1).saturating_sub(self.partial.len());
-        let room = u64::try_from(room).unwrap_or(u64::MAX);
-        let mut bounded = (&mut self.stream).take(room);
+        let remaining = (self.max_bytes + 1).saturating_sub(self.partial.len());
+        let remaining = u64::try_from(remaining).unwrap_or(u64::MAX);
+        let mut bounded = (&mut self.stream).take(remaining);
         let read = bounded.read_until(b'\n', &mut self.partial).await;
         read.map_err(LineError::Io)?;
         if self.partial.last() == Some(&b'\n') {

@@ -142,8 +142,8 @@ fn loss_reason(
     let is_reported = reader.turn.has_failed() && shared.pending.is_empty();
     let is_expected = exit.is_none_or(ExitOutcome::is_success) || is_reported;
     let turn_done = shared.settings.close_after_turn && reader.turn.has_result();
-    let was_wanted = was_closing || turn_done;
-    (!(was_wanted && is_expected)).then(|| LossReason::Exited(exit.unwrap_or_default()))
+    let was_requested = was_closing || turn_done;
+    (!(was_requested && is_expected)).then(|| LossReason::Exited(exit.unwrap_or_default()))
 }
 
 /// Converts a panic of the reader task into a loss.

@@ -165,7 +165,7 @@ async fn without_handler_tools_are_denied() {
 }
 
 #[tokio::test]
-async fn rules_precede_callback_and_callback_interaction() {
+async fn rules_then_callback_then_interaction_decide() {
     let answer = callback(|request| async move {
         assert_eq!(request.server.as_deref(), Some("calc"));
         assert_eq!(request.tool_use_id.as_deref(), Some("toolu_01"));

@@ -82,9 +82,9 @@ impl StderrTail {
     fn keep(&self, read: &[u8]) {
         let mut buffer = self.lock();
         buffer.bytes.extend(read);
-        let surplus = buffer.bytes.len().saturating_sub(KEPT_BYTES);
-        buffer.bytes.drain(..surplus);
-        buffer.is_cut |= surplus > 0;
+        let excess = buffer.bytes.len().saturating_sub(KEPT_BYTES);
+        buffer.bytes.drain(..excess);
+        buffer.is_cut |= excess > 0;
     }
 
     /// Waits for the end of the stream.

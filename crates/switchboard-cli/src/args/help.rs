@@ -55,7 +55,7 @@ Examples:
   switchboard add time -- uvx mcp-server-time
   switchboard add files -s project -- npx -y @modelcontextprotocol/server-filesystem .
   switchboard add hub -e 'TOKEN=${HUB_TOKEN}' -- hub-server   expanded when the server starts
-  switchboard add hub --env-from-stdin TOKEN -- hub-server    prompted for, stays out of shell history
+  switchboard add hub --env-from-stdin TOKEN -- hub-server    prompts; stays out of shell history
   switchboard add docs https://example.com/mcp
   switchboard add docs https://example.com/mcp --header-from-stdin Authorization < header.txt
 
@@ -78,8 +78,8 @@ Entries found in project files come from the project's authors: they need confir
 skips them unless --trust-project is given too.";
 
 pub(super) const READ: &str = "\
-Text is printed; escape sequences are removed on a terminal. Binary content is saved to a file and its
-path is printed; a pipe gets the bytes if they are the whole resource.
+Prints text; on a terminal, escape sequences are removed. Saves binary content to a file and prints
+its path. A pipe receives the bytes if the resource has no other parts.
 
 Examples:
   switchboard read files file:///notes.txt

@@ -38,16 +38,16 @@ pub(crate) async fn run(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let given = parse(&args.arguments)?;
+    let input = parse(&args.arguments)?;
     let servers = context.load_servers()?;
     let entry = find_server(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
     require_launchable(entry, &servers, context)?;
     require_usable_settings(&servers)?;
-    let given = match given {
+    let input = match input {
         ArgumentInput::Stdin => ArgumentInput::Object(signals.until_signal(read_stdin()).await?),
-        given => given,
+        input => input,
     };
     let console = &context.console;
     let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.places()));
@@ -57,7 +57,7 @@ pub(crate) async fn run(
     let outcome = run_with_host(host, signals, context, async |host| {
         start_servers(host, console, LazyServers::Unlisted).await;
         let tool = find_tool(host, entry, &args.tool).await?;
-        let arguments = coerce_arguments(given, &ToolSchema::parse(&tool.definition.input_schema))?;
+        let arguments = coerce_arguments(input, &ToolSchema::parse(&tool.definition.input_schema))?;
         let outcome = run_call(host, &tool, Value::Object(arguments), console, &in_flight).await;
         let output = outcome.map_err(|error| to_failure(error, &tool, host, context))?;
         print_output(&output, context)
@@ -73,15 +73,19 @@ pub(crate) async fn run(
     })
 }
 
-/// Checks that no settings file blocks all calls. Called before a server is started in vain.
+/// Checks that no settings file blocks all calls. Called first, so that no server is started for a call
+/// that is denied anyway.
 pub(super) fn require_usable_settings(servers: &LoadedServers) -> Result<(), Failure> {
     let Some(closed) = servers.settings.blocking_errors.first() else {
         return Ok(());
     };
-    let why = settings_error(closed);
+    let reason = settings_error(closed);
     let origin = closed.problem.origin.as_ref();
     let place = origin.map(|origin| format!(" ({origin})"));
-    let message = format!("all calls are blocked: {why}{}", place.unwrap_or_default());
+    let message = format!(
+        "all calls are blocked: {reason}{}",
+        place.unwrap_or_default()
+    );
     let hint = closed.problem.hint.clone();
     let hint = hint.unwrap_or_else(|| "fix or delete the file".to_owned());
     Err(Failure::new(Kind::Denied, message).hint(hint))
@@ -110,10 +114,10 @@ pub(super) async fn read_stdin() -> Result<Map<String, Value>, Failure> {
 
 /// Converts `key=value` pairs to the types of the tool's schema. A JSON object is passed on unchanged.
 pub(super) fn coerce_arguments(
-    given: ArgumentInput,
+    input: ArgumentInput,
     schema: &ToolSchema,
 ) -> Result<Map<String, Value>, Failure> {
-    match given {
+    match input {
         ArgumentInput::Object(arguments) => Ok(arguments),
         ArgumentInput::Pairs(pairs) => coerce(pairs, schema),
         ArgumentInput::Stdin => Ok(Map::new()),

@@ -132,10 +132,10 @@ fn discover(host: &Host, report: &mut DemoReport<'_>, console: &Console) -> Resu
             tool.wire_name.as_str(),
             text::first_line(description)
         );
-        let room = console
+        let description_columns = console
             .columns
             .map_or(usize::MAX, |columns| columns.saturating_sub(5));
-        report.detail(&text::truncate(&line, room))?;
+        report.detail(&text::truncate(&line, description_columns))?;
     }
     report.note(StepMark::Good, &count(tools.len(), "tool"));
     Ok(())
@@ -219,7 +219,7 @@ async fn kill_and_reconnect(host: &Host, report: &mut DemoReport<'_>) -> Result<
         Ok(outcome) => outcome?,
         Err(_) => report.outcome(
             StepMark::Bad,
-            &format!("not back after {}", format_duration(RECONNECT_TIMEOUT)),
+            &format!("no reconnect within {}", format_duration(RECONNECT_TIMEOUT)),
         )?,
     }
     let second = ask_pid(host).await?;

@@ -146,9 +146,13 @@ fn exposed_tools(
     }
     let without_problems = parts.len();
     let refused = refused.first();
-    parts.extend(
-        refused.map(|tool| format!("{} is left out: {}", tool.id.tool.as_str(), tool.reason)),
-    );
+    parts.extend(refused.map(|tool| {
+        format!(
+            "{} is not available: {}",
+            tool.id.tool.as_str(),
+            tool.reason
+        )
+    }));
     let rejected = tools.iter().find_map(|tool| {
         let problem = provider_limits::problems(&tool.definition)
             .into_iter()

@@ -13,11 +13,11 @@ use crate::failure::{Exit, Failure, Kind};
 use crate::render::json;
 use crate::render::text::{self, shell_word};
 
-const KEY: &[&str] = &["disabledServers"];
+const DISABLED_SERVERS: &[&str] = &["disabledServers"];
 
 /// Output of `enable --json` and `disable --json`.
 #[derive(Serialize)]
-struct Toggled<'a> {
+struct ToggledJson<'a> {
     server: &'a str,
     enabled: bool,
     /// `false` if the server was already in the requested state.
@@ -35,11 +35,11 @@ pub(crate) fn disable(args: &GetArgs, context: &Context) -> Result<Exit, Failure
     let mut file = JsonEditor::open(&local_settings(context)?)?;
     let is_new = !disabled_names(&file).contains(&json!(name));
     if is_new {
-        file.append(KEY, &json!(name))?;
+        file.append(DISABLED_SERVERS, &json!(name))?;
     }
     let path = file.path().to_owned();
     file.save()?;
-    let toggled = Toggled {
+    let toggled = ToggledJson {
         server: name,
         enabled: false,
         changed: is_new,
@@ -60,9 +60,9 @@ pub(crate) fn enable(args: &GetArgs, context: &Context) -> Result<Exit, Failure>
         let mut names = disabled_names(&file);
         names.retain(|other| *other != json!(name));
         if names.is_empty() {
-            file.remove(KEY)?;
+            file.remove(DISABLED_SERVERS)?;
         } else {
-            file.set(KEY, &Value::Array(names))?;
+            file.set(DISABLED_SERVERS, &Value::Array(names))?;
         }
     }
     let path = file.path().to_owned();
@@ -70,7 +70,7 @@ pub(crate) fn enable(args: &GetArgs, context: &Context) -> Result<Exit, Failure>
     if let Some(failure) = still_disabled_error(&servers, name, &local_settings(context)?) {
         return Err(failure);
     }
-    let toggled = Toggled {
+    let toggled = ToggledJson {
         server: name,
         enabled: true,
         changed: is_disabled,
@@ -80,7 +80,7 @@ pub(crate) fn enable(args: &GetArgs, context: &Context) -> Result<Exit, Failure>
 }
 
 fn disabled_names(file: &JsonEditor) -> Vec<Value> {
-    match file.value(KEY) {
+    match file.value(DISABLED_SERVERS) {
         Some(Value::Array(names)) => names,
         _ => Vec::new(),
     }
@@ -108,10 +108,10 @@ fn still_disabled_error(
     local_settings: &Path,
 ) -> Option<Failure> {
     let mut disabled = servers.settings.disabled.iter();
-    let elsewhere =
+    let other_setting =
         disabled.find(|server| !is_in_file(server, local_settings) && server.name == name);
     let entry = servers.loaded.config.server(name);
-    let (by, origin) = if let Some(server) = elsewhere {
+    let (by, origin) = if let Some(server) = other_setting {
         let by = format!("the {} settings", server.scope);
         (by, server.origin.clone())
     } else {
@@ -122,13 +122,13 @@ fn still_disabled_error(
     Some(Failure::new(Kind::Unavailable, message).hint(format!("edit {origin}")))
 }
 
-fn report(toggled: &Toggled<'_>, context: &Context) -> Result<Exit, Failure> {
+fn report(toggled: &ToggledJson<'_>, context: &Context) -> Result<Exit, Failure> {
     let console = &context.console;
     if console.is_json() {
         console.print(&json::pretty(toggled))?;
         return Ok(Exit::Ok);
     }
-    let Toggled {
+    let ToggledJson {
         server,
         enabled,
         changed,

@@ -116,7 +116,7 @@ pub(super) fn require_launchable(
                 format!("server {name} was not started: it comes from the project and {what}"),
             )
             .hint(format!(
-                "{hint}\nto trust it for this run: {}",
+                "{hint}\nfor this run only: {}",
                 context.rerun_with("--trust-project")
             )))
         }

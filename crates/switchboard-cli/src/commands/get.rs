@@ -56,8 +56,8 @@ fn exit(entry: &ServerEntry, status: ConnectionStatus) -> Exit {
 fn render(entry: &ServerEntry, server: &ServerDetails, console: &Console) -> String {
     if console.is_json() {
         let origin = entry.origin();
-        let inspection = server;
-        return json::pretty(&json::ServerJson { inspection, origin });
+        let details = server;
+        return json::pretty(&json::ServerJson { details, origin });
     }
     let mut view = DetailView::new(console);
     view.heading(server.status.name.as_str());
@@ -186,8 +186,8 @@ impl<'a> DetailView<'a> {
             return;
         };
         let style = self.console.style;
-        let room = VALUE_COLUMN - 2;
-        let label = style.paint(Paint::Dim, &format!("{label:room$}"));
+        let label_columns = VALUE_COLUMN - 2;
+        let label = style.paint(Paint::Dim, &format!("{label:label_columns$}"));
         let value = style.paint(paint, value);
         self.text.extend(["  ", &label, &value, "\n"]);
     }

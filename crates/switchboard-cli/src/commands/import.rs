@@ -104,20 +104,21 @@ async fn confirm<'a, 'p>(
         .filter(|planned| is_from_project(planned))
         .count();
     // `--file` names the file explicitly, which counts as trust in it.
-    let trusts = context.trusts_project() || args.file.is_some();
+    let trusts_project_files = context.trusts_project() || args.file.is_some();
     if new.is_empty() {
         return Ok(Vec::new());
     }
     if args.yes {
-        if from_project > 0 && !trusts {
+        if from_project > 0 && !trusts_project_files {
             console.note(&format!(
                 "skipped {} from project files\nto import them too: {}",
                 count(from_project, "server"),
                 rerun_command(args, "--trust-project --yes")
             ));
         }
-        let is_wanted = |planned: &&Planned<'_>| trusts || !is_from_project(planned);
-        return Ok(new.into_iter().filter(is_wanted).collect());
+        let is_importable =
+            |planned: &&Planned<'_>| trusts_project_files || !is_from_project(planned);
+        return Ok(new.into_iter().filter(is_importable).collect());
     }
     if console.is_json() || !console.can_ask {
         let needs_trust = from_project > 0 && args.file.is_none();

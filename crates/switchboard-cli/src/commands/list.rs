@@ -56,13 +56,13 @@ pub(crate) async fn run(
     let host = context.one_shot_host(&servers, entries);
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
-        let inspected = inspect_all(host, &servers);
-        let result = render(&inspected, &servers, &context.console);
+        let details = server_details(host, &servers);
+        let result = render(&details, &servers, &context.console);
         context.console.print(&result)?;
         if !args.exit_status {
             return Ok(Exit::Ok);
         }
-        let all = || inspected.iter().map(|(_, server)| &server.status);
+        let all = || details.iter().map(|(_, server)| &server.status);
         let wants_login = |server: &ServerStatus| server.status == ConnectionStatus::NeedsAuth;
         Ok(if all().any(has_failed) {
             Exit::Unavailable
@@ -84,27 +84,27 @@ fn has_failed(server: &ServerStatus) -> bool {
     }
 }
 
-fn inspect_all<'a>(
+fn server_details<'a>(
     host: &switchboard::Host,
     servers: &'a LoadedServers,
 ) -> Vec<(&'a ServerEntry, ServerDetails)> {
     let entries = servers.loaded.config.servers.iter();
-    let inspected = entries.filter_map(|entry| {
-        let inspection = host.server_details(entry.name().as_str()).ok()?;
-        Some((entry, inspection))
+    let details = entries.filter_map(|entry| {
+        let server = host.server_details(entry.name().as_str()).ok()?;
+        Some((entry, server))
     });
-    inspected.collect()
+    details.collect()
 }
 
 fn render(
-    inspected: &[(&ServerEntry, ServerDetails)],
+    details: &[(&ServerEntry, ServerDetails)],
     servers: &LoadedServers,
     console: &Console,
 ) -> String {
     if console.is_json() {
-        return json::pretty(&to_json(inspected, servers));
+        return json::pretty(&to_json(details, servers));
     }
-    if inspected.is_empty() {
+    if details.is_empty() {
         return NO_SERVERS.to_owned();
     }
     // A narrow terminal drops all columns but status and name; `get` prints the rest.
@@ -120,37 +120,37 @@ fn render(
             })
             .collect(),
     );
-    for (entry, server) in inspected {
+    for (entry, server) in details {
         table.row(row(server));
         table.text(reasons(entry, server, servers, console));
     }
     let rows = table.render(console.columns, console.style);
-    match approval_hint(inspected, servers) {
+    match approval_hint(details, servers) {
         Some(hint) => format!("{rows}\n{hint}"),
         None => rows,
     }
 }
 
 fn to_json<'a>(
-    inspected: &'a [(&ServerEntry, ServerDetails)],
+    details: &'a [(&ServerEntry, ServerDetails)],
     servers: &'a LoadedServers,
 ) -> json::ServersJson<'a> {
-    let server = |(entry, inspection): &'a (&ServerEntry, ServerDetails)| json::ServerJson {
-        inspection,
+    let server = |(entry, details): &'a (&ServerEntry, ServerDetails)| json::ServerJson {
+        details,
         origin: entry.origin(),
     };
     json::ServersJson {
-        servers: inspected.iter().map(server).collect(),
+        servers: details.iter().map(server).collect(),
         diagnostics: servers.diagnostics(),
     }
 }
 
 /// Says how to approve the project's servers that were not started.
 fn approval_hint(
-    inspected: &[(&ServerEntry, ServerDetails)],
+    details: &[(&ServerEntry, ServerDetails)],
     servers: &LoadedServers,
 ) -> Option<String> {
-    let entries = inspected.iter().map(|(entry, _)| *entry);
+    let entries = details.iter().map(|(entry, _)| *entry);
     let summary = match entries
         .filter(|entry| is_unapproved(entry, servers))
         .count()

@@ -47,40 +47,40 @@ pub(super) async fn list<T>(
     let host = context.one_shot_host(&servers, entries);
     run_with_host(host, signals, context, async |host| {
         start_servers(host, console, LazyServers::All).await;
-        let offer = match server {
+        let listing = match server {
             Some(name) => {
                 require_connected(host, name)?;
                 request(host, Some(name)).await?
             }
             None => request(host, None).await?,
         };
-        console.print(&render(&offer, console))?;
-        for problem in &offer.errors {
+        console.print(&render(&listing, console))?;
+        for problem in &listing.errors {
             console.note(&text::one_line(&problem.to_string()));
         }
         if server.is_none() {
             report_unavailable(host, &servers, console);
         }
-        if offer.items.is_empty() {
+        if listing.items.is_empty() && !servers.loaded.config.servers.is_empty() {
             console.note(&match server {
                 Some(name) => format!("server {name} has no {kind}"),
                 None => format!("no server has {kind}"),
             });
         }
-        Ok(exit(host, &offer))
+        Ok(exit(host, &listing))
     })
     .await
 }
 
 /// Succeeds if a server is connected or no server is enabled, and not every listing failed.
-fn exit<T>(host: &Host, offer: &Listing<T>) -> Exit {
+fn exit<T>(host: &Host, listing: &Listing<T>) -> Exit {
     let servers = host.status();
-    let mut wanted = (servers.iter())
+    let mut enabled = (servers.iter())
         .filter(|server| server.status != ConnectionStatus::Disabled)
         .peekable();
-    let is_there = wanted.peek().is_none()
-        || wanted.any(|server| server.status == ConnectionStatus::Connected);
-    if is_there && (offer.errors.is_empty() || !offer.items.is_empty()) {
+    let is_any_connected = enabled.peek().is_none()
+        || enabled.any(|server| server.status == ConnectionStatus::Connected);
+    if is_any_connected && (listing.errors.is_empty() || !listing.items.is_empty()) {
         Exit::Ok
     } else {
         Exit::Unavailable

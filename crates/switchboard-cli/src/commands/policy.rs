@@ -60,21 +60,21 @@ pub(crate) async fn test(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let given = parse(&args.arguments)?;
+    let input = parse(&args.arguments)?;
     let servers = context.load_servers()?;
     let entry = find_server(&servers, &context.console, |servers| {
         server_of_tool(servers, &args.tool)
     })?;
-    let given = match given {
+    let input = match input {
         ArgumentInput::Stdin => ArgumentInput::Object(signals.until_signal(read_stdin()).await?),
-        given => given,
+        input => input,
     };
     let facts = match cached_tool(&args.tool, entry, context) {
         Some(facts) => facts,
         None => ask_server(&args.tool, entry, &servers, context, signals).await?,
     };
     let schema = facts.schema.as_ref().map(ToolSchema::parse);
-    let arguments = coerce_arguments(given, &schema.unwrap_or_default())?;
+    let arguments = coerce_arguments(input, &schema.unwrap_or_default())?;
     let report = decide(facts, arguments, entry, &servers, context);
     context.console.print(&render(&report, &context.console))?;
     Ok(Exit::Ok)

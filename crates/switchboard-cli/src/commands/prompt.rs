@@ -145,14 +145,18 @@ async fn find(
     prompt_ref: &PromptRef<'_>,
 ) -> Result<ServerItem<Prompt>, Failure> {
     let server = entry.name();
-    let offer = host.prompts(Some(server.as_str())).await?;
-    if let Some(prompt) = offer.items.iter().find(|prompt| prompt_ref.matches(prompt)) {
+    let listing = host.prompts(Some(server.as_str())).await?;
+    if let Some(prompt) = listing
+        .items
+        .iter()
+        .find(|prompt| prompt_ref.matches(prompt))
+    {
         return Ok(prompt.clone());
     }
     let typed = prompt_ref.prompt();
     let message = format!("server {server} has no prompt {typed:?}");
     let failure = Failure::new(Kind::UnknownPrompt, message);
-    let names = offer.items.iter().map(|prompt| match prompt_ref.kind {
+    let names = listing.items.iter().map(|prompt| match prompt_ref.kind {
         PromptRefKind::Pair { .. } => for_terminal(&prompt.item.name).into_owned(),
         _ => prompt.wire_name().to_string(),
     });

@@ -76,15 +76,15 @@ fn command(name: &str, scope: &str) -> String {
 }
 
 fn not_in_scope(name: &str, scope: Scope, entries: &[ScopedEntry], context: &Context) -> Failure {
-    let elsewhere = entries.iter().find(|entry| entry.is_writable());
-    let Some(elsewhere) = elsewhere else {
+    let other = entries.iter().find(|entry| entry.is_writable());
+    let Some(other) = other else {
         return unknown_server(name, context);
     };
     let message = format!(
         "no server named {name} in the {scope} scope, but in the {} scope",
-        elsewhere.scope
+        other.scope
     );
-    Failure::new(Kind::UnknownServer, message).hint(command(name, elsewhere.scope.as_str()))
+    Failure::new(Kind::UnknownServer, message).hint(command(name, other.scope.as_str()))
 }
 
 fn unknown_server(name: &str, context: &Context) -> Failure {

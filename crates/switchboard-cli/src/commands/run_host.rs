@@ -66,13 +66,13 @@ async fn report_rate_limits(mut events: Events, console: &Console) -> Infallible
 pub(super) async fn wait_until_started(host: &Host, console: &Console) {
     let mut events = host.events();
     let line = ProgressLine::start(console, "");
-    let settled = host.wait_for(Readiness::All);
-    tokio::pin!(settled);
+    let all_ready = host.wait_for(Readiness::All);
+    tokio::pin!(all_ready);
     loop {
         line.set_text(&starting_message(host));
         tokio::select! {
             biased;
-            () = &mut settled => return,
+            () = &mut all_ready => return,
             _ = events.next() => {}
         }
     }
@@ -114,17 +114,17 @@ pub(super) async fn start_servers(host: &Host, console: &Console, lazy: LazyServ
     wait_until_started(host, console).await;
     let servers = host.status();
     let is_dormant = |server: &ServerStatus| {
-        let inspected = host.server_details(server.name.as_str());
-        inspected.is_ok_and(|server| server.phase == ServerPhase::Dormant)
+        let details = host.server_details(server.name.as_str());
+        details.is_ok_and(|server| server.phase == ServerPhase::Dormant)
     };
-    let is_wanted = |server: &&ServerStatus| {
+    let is_selected = |server: &&ServerStatus| {
         (lazy == LazyServers::All || server.tools.is_empty()) && is_dormant(server)
     };
-    let wanted: Vec<_> = servers.iter().filter(is_wanted).collect();
-    let _line = (!wanted.is_empty()).then(|| ProgressLine::start(console, "starting"));
+    let selected: Vec<_> = servers.iter().filter(is_selected).collect();
+    let _line = (!selected.is_empty()).then(|| ProgressLine::start(console, "starting"));
     // Callers read errors from the status.
     join_all(
-        wanted
+        selected
             .iter()
             .map(|server| host.start_server(server.name.as_str())),
     )

@@ -150,10 +150,10 @@ fn render_group(tools: &[Arc<CatalogTool>], console: &Console) -> String {
         if is_narrow {
             // The name is never truncated, because the user has to type it.
             table.text(console.style.paint(Paint::Bold, name));
-            let room = console.columns.unwrap_or_default().saturating_sub(4);
+            let description_columns = console.columns.unwrap_or_default().saturating_sub(4);
             table.text(match description.as_str() {
                 "" => String::new(),
-                description => format!("    {}", text::truncate(description, room)),
+                description => format!("    {}", text::truncate(description, description_columns)),
             });
         } else {
             let name = Cell::new(name).paint(Paint::Bold);

@@ -36,9 +36,9 @@ pub(crate) fn render(diagnostic: &Diagnostic, columns: Option<usize>) -> String 
 fn wrap_with_indent(label: &str, indent: usize, text: &str, columns: usize) -> String {
     // As wide as the label, and without spaces to wrap at.
     let placeholder = "x".repeat(width(label).saturating_sub(indent));
-    let room = columns.saturating_sub(indent).max(20);
+    let available = columns.saturating_sub(indent).max(20);
     let lines =
-        wrap(&format!("{placeholder}{text}"), Some(room)).join(&format!("\n{:indent$}", ""));
+        wrap(&format!("{placeholder}{text}"), Some(available)).join(&format!("\n{:indent$}", ""));
     match lines.strip_prefix(&placeholder) {
         Some(lines) => lines.to_owned(),
         None => text.to_owned(),

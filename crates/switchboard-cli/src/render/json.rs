@@ -59,7 +59,7 @@ pub(crate) struct ServersJson<'a> {
 #[derive(Serialize)]
 pub(crate) struct ServerJson<'a> {
     #[serde(flatten)]
-    pub(crate) inspection: &'a ServerDetails,
+    pub(crate) details: &'a ServerDetails,
     pub(crate) origin: &'a SourcePos,
 }
 

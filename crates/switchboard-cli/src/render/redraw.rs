@@ -41,10 +41,10 @@ impl Redraw {
 /// The lines that fit on the screen, and the number of rows they take.
 fn crop_to_screen(text: &str, (columns, rows): (usize, usize)) -> (String, usize) {
     // The cursor takes the last row.
-    let room = rows.saturating_sub(1).max(1);
+    let available_rows = rows.saturating_sub(1).max(1);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let height = |line: &&str| rows_of(line, columns);
-    if lines.iter().map(height).sum::<usize>() <= room {
+    if lines.iter().map(height).sum::<usize>() <= available_rows {
         return (lines.join("\n"), lines.iter().map(height).sum());
     }
     let mut used = 1;
@@ -53,7 +53,7 @@ fn crop_to_screen(text: &str, (columns, rows): (usize, usize)) -> (String, usize
         .copied()
         .take_while(|line| {
             used += rows_of(line, columns);
-            used <= room
+            used <= available_rows
         })
         .collect();
     let more = format!("… {} more lines", lines.len() - kept.len());

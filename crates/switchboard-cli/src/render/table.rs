@@ -162,17 +162,17 @@ impl Table {
     fn render_row(&self, cells: &[Cell], widths: &Widths, style: Style, out: &mut String) {
         let shown = cells.iter().zip(widths).enumerate();
         let fitted: Vec<(&Cell, usize, Vec<String>)> = shown
-            .filter_map(|(column, (cell, room))| {
-                let room = (*room)?;
-                Some((cell, room, self.fit(column, &cell.text, room)))
+            .filter_map(|(column, (cell, width))| {
+                let width = (*width)?;
+                Some((cell, width, self.fit(column, &cell.text, width)))
             })
             .collect();
         let height = fitted.iter().map(|(_, _, lines)| lines.len()).max();
         for line in 0..height.unwrap_or_default() {
             let mut spaces = self.indent;
-            for (cell, room, lines) in &fitted {
+            for (cell, width, lines) in &fitted {
                 let text = lines.get(line).map_or("", String::as_str);
-                let padding = room.saturating_sub(width(text));
+                let padding = width.saturating_sub(width(text));
                 let (before, after) = if cell.is_number {
                     (padding, 0)
                 } else {
@@ -191,11 +191,11 @@ impl Table {
         }
     }
 
-    fn fit(&self, column: usize, text: &str, room: usize) -> Vec<String> {
+    fn fit(&self, column: usize, text: &str, width: usize) -> Vec<String> {
         match self.overflow {
             _ if column != self.shrinkable => vec![text.to_owned()],
-            Overflow::Truncate => vec![truncate(text, room).into_owned()],
-            Overflow::Wrap => wrap(text, Some(room)),
+            Overflow::Truncate => vec![truncate(text, width).into_owned()],
+            Overflow::Wrap => wrap(text, Some(width)),
         }
     }
 }

@@ -114,8 +114,8 @@ fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
 
 /// Sanitizes, wraps and indents a text.
 pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String {
-    let room = columns.map(|columns| columns.saturating_sub(indent).max(20));
-    let lines = wrap(sanitize(text).trim_end(), room);
+    let available = columns.map(|columns| columns.saturating_sub(indent).max(20));
+    let lines = wrap(sanitize(text).trim_end(), available);
     let margin = " ".repeat(indent);
     let lines = lines.iter().map(|line| format!("{margin}{line}"));
     let lines: Vec<_> = lines.map(|line| line.trim_end().to_owned()).collect();
@@ -125,10 +125,10 @@ pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String
 /// Quotes text of a server, so that it cannot pass for output of this program: every line starts with
 /// [`QUOTE_PREFIX`] and fits the width, because a terminal would wrap a longer one without the prefix.
 pub(crate) fn quote(text: &str, columns: usize) -> String {
-    let room = columns.saturating_sub(width(QUOTE_PREFIX)).max(20);
+    let available = columns.saturating_sub(width(QUOTE_PREFIX)).max(20);
     let text = sanitize(text).replace('\t', " ");
-    let lines = wrap(text.trim_end(), Some(room));
-    let lines = lines.iter().flat_map(|line| hard_wrap(line, room));
+    let lines = wrap(text.trim_end(), Some(available));
+    let lines = lines.iter().flat_map(|line| hard_wrap(line, available));
     let lines: Vec<_> = lines
         .map(|line| format!("{QUOTE_PREFIX}{line}").trim_end().to_owned())
         .collect();

@@ -54,7 +54,7 @@ async fn lazy_server_is_started_by_call() {
 }
 
 #[tokio::test]
-async fn json_result() {
+async fn json_contains_the_whole_result() {
     let result = json!({
         "content": [
             {"type": "text", "text": "clean \u{1b}[31mred"},

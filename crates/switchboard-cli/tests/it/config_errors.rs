@@ -46,7 +46,7 @@ async fn unset_variable_fails_only_its_server() {
 }
 
 #[tokio::test]
-async fn only_config_file_is_broken() {
+async fn broken_only_config_file_is_fatal() {
     let cli = TestCli::empty();
     cli.sandbox.write(
         ".mcp.json",

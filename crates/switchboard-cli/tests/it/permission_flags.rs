@@ -113,7 +113,7 @@ async fn unapproved_server_is_not_called() {
         --- stderr
         error: server ant was not started: it comes from the project and is not approved
         hint: switchboard trust ant
-          to trust it for this run: switchboard --trust-project call mcp__ant__echo 'message=two words' --yes
+          for this run only: switchboard --trust-project call mcp__ant__echo 'message=two words' --yes
         ");
     assert!(!cli.sandbox.project().join("record").exists());
 }

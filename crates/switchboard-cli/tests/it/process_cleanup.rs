@@ -359,7 +359,7 @@ async fn untagged_process_group_is_killed() {
 }
 
 #[tokio::test]
-async fn keep_daemons_keeps_daemons() {
+async fn keep_daemons_leaves_daemons_running() {
     for signal in [Signal::INT, Signal::KILL] {
         let server = entry(tree(), json!({"keepDaemons": true}));
         let run = Run::start(server, 4).await.called().await;

@@ -116,7 +116,7 @@ async fn failed_servers_do_not_hide_others() {
 }
 
 #[tokio::test]
-async fn server_without_resources() {
+async fn missing_resource_capability_is_reported() {
     let cli = TestCli::with_servers([("ant", echo_server().into())]);
     assert_snapshot!(cli.run(&["resources", "ant"]).await, @r"
     exit 0

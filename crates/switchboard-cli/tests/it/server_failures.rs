@@ -28,7 +28,7 @@ async fn call(cli: &TestCli, tool: &str) -> CliOutput {
 }
 
 #[tokio::test]
-async fn command_not_found() {
+async fn missing_command_is_reported() {
     let cli = with_bad_server(json!({"command": "no-such-program"}));
     assert_snapshot!(list(&cli).await, @"
         exit 0
@@ -78,7 +78,7 @@ async fn missing_path_hint_names_working_directory() {
 }
 
 #[tokio::test]
-async fn command_without_execute_permission() {
+async fn non_executable_command_is_reported() {
     let cli = with_bad_server(json!({"command": "./plain.txt"}));
     cli.sandbox.write("plain.txt", "just text");
     assert_snapshot!(list(&cli).await, @"

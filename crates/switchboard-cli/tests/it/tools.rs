@@ -107,7 +107,7 @@ async fn failed_server_is_reported_on_one_line() {
 }
 
 #[tokio::test]
-async fn no_connected_server() {
+async fn tools_fails_without_connected_server() {
     assert_snapshot!(TestCli::empty().run(&["tools"]).await, @"
         exit 0
         --- stderr

@@ -183,7 +183,7 @@ async fn approval_is_only_for_valid_project_servers() {
 }
 
 #[tokio::test]
-async fn denied_by_policy_is_not_asked() {
+async fn denied_server_is_not_offered_for_approval() {
     let cli = TestCli::with_servers([(
         "ant",
         echo_server().on_start([Step::count("started")]).into(),

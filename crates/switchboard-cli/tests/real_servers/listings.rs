@@ -131,7 +131,7 @@ fn try_blocks(sandbox: &Sandbox) {
 }
 
 #[tokio::test]
-async fn everything_lists_resources_and_prompts() {
+async fn everything_server_lists_resources_and_prompts() {
     let server = node("server-everything", &["stdio"]);
     let Some(fixtures) = fixtures(&server.entry_point) else {
         return;

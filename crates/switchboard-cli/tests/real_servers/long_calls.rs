@@ -97,7 +97,7 @@ async fn try_long_calls(config: ServerConfig) {
 }
 
 #[tokio::test]
-async fn everything_runs_long_calls() {
+async fn everything_server_runs_long_calls() {
     let entry_point = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     let Some(folder) = fixtures(entry_point) else {
         return;
@@ -108,7 +108,7 @@ async fn everything_runs_long_calls() {
 }
 
 #[tokio::test]
-async fn everything_runs_long_calls_over_http() {
+async fn everything_server_runs_long_calls_over_http() {
     if let Some(server) = RunningServer::start(STREAMABLE) {
         try_long_calls(ServerConfig::remote(server.url(), RemoteKind::Http)).await;
     }

@@ -207,12 +207,12 @@ fn try_out(kind: Kind, entry_type: Option<&str>) {
 }
 
 #[test]
-fn everything_over_streamable_http() {
+fn everything_server_works_over_streamable_http() {
     try_out(STREAMABLE, Some("http"));
 }
 
 #[test]
-fn everything_lists_resources_over_streamable_http() {
+fn everything_server_lists_resources_over_http() {
     if let Some(server) = RunningServer::start(STREAMABLE) {
         try_listings(
             &server.sandbox,
@@ -222,7 +222,7 @@ fn everything_lists_resources_over_streamable_http() {
 }
 
 #[test]
-fn everything_over_sse() {
+fn everything_server_works_over_sse() {
     try_out(SSE, Some("sse"));
 }
 
@@ -232,7 +232,7 @@ fn sse_is_detected_from_bare_url() {
 }
 
 #[test]
-fn fastmcp_over_http() {
+fn fastmcp_server_works_over_http() {
     try_out(FASTMCP_HTTP, Some("http"));
 }
 

@@ -127,7 +127,7 @@ async fn try_requests(config: ServerConfig) {
 }
 
 #[tokio::test]
-async fn everything_sends_requests() {
+async fn everything_server_requests_are_answered() {
     let entry_point = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     let Some(folder) = fixtures(entry_point) else {
         return;
@@ -137,7 +137,7 @@ async fn everything_sends_requests() {
 }
 
 #[tokio::test]
-async fn everything_sends_requests_over_http() {
+async fn everything_server_requests_are_answered_over_http() {
     if let Some(server) = RunningServer::start(STREAMABLE) {
         try_requests(ServerConfig::remote(server.url(), RemoteKind::Http)).await;
     }

@@ -97,9 +97,9 @@ fn set_parent_death_signal(_: &mut Command) {}
     reason = "the child marks its own copies, between fork and exec"
 )]
 fn close_inherited_fds(command: &mut Command) {
-    let closer = FdCloser::prepare();
+    let fd_closer = FdCloser::prepare();
     let mark = move || {
-        closer.mark_cloexec();
+        fd_closer.mark_cloexec();
         Ok(())
     };
     // SAFETY: the closure makes only system calls and does not allocate.

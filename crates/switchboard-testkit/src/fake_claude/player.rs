@@ -69,8 +69,9 @@ fn fail(code: i32, reason: &str) -> i32 {
     reason = "the record contains the environment that the host passed"
 )]
 fn create_record(path: &Path) -> io::Result<File> {
-    let concerns = |name: &str| name.starts_with("CLAUDE") || name.starts_with("ANTHROPIC");
-    let variables = std::env::vars().filter(|(name, _)| concerns(name) || name == "PWD");
+    let is_claude_variable =
+        |name: &str| name.starts_with("CLAUDE") || name.starts_with("ANTHROPIC");
+    let variables = std::env::vars().filter(|(name, _)| is_claude_variable(name) || name == "PWD");
     let environment: HashMap<String, String> = variables.collect();
     let started = json!({
         "arguments": std::env::args().skip(1).collect::<Vec<_>>(),
@@ -343,8 +344,7 @@ fn write(parts: &[&str]) -> Result<(), Exit> {
 
 fn kill_self(signal: i32) {
     let signal = Signal::from_named_raw(signal).unwrap_or(Signal::KILL);
-    let ourselves: Pid = getpid();
-    let _ = kill_process(ourselves, signal);
+    let _ = kill_process(getpid(), signal);
 }
 
 /// Waits to be killed.

@@ -73,8 +73,8 @@ impl ModelRequest {
 
     /// The definition of a tool.
     pub fn tool(&self, name: &str) -> Option<&Value> {
-        let is_it = |tool: &&Value| tool.get("name").is_some_and(|found| found == name);
-        self.list("tools").iter().find(is_it)
+        let has_name = |tool: &&Value| tool.get("name").is_some_and(|found| found == name);
+        self.list("tools").iter().find(has_name)
     }
 
     /// All tool results of the conversation, in order.

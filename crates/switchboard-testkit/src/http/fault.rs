@@ -240,7 +240,7 @@ impl ArmedFaults {
 
     /// Removes and returns the fault that happens now to a request with these names.
     pub(super) fn take(&mut self, trigger: FaultTrigger, names: &[String]) -> Option<Fault> {
-        let mut happens = None;
+        let mut triggered = None;
         for (index, fault) in self.0.iter_mut().enumerate() {
             let matches = fault.on == "*" || names.contains(&fault.on);
             if fault.trigger() != trigger || !matches {
@@ -253,10 +253,10 @@ impl ArmedFaults {
             if let Some(times) = &mut fault.times {
                 *times = times.saturating_sub(1);
             }
-            happens = Some(index);
+            triggered = Some(index);
             break;
         }
-        let index = happens?;
+        let index = triggered?;
         let fault = self.0.get(index).cloned();
         if fault.as_ref().is_some_and(|fault| fault.times == Some(0)) {
             self.0.remove(index);

@@ -280,7 +280,7 @@ async fn accept(state: Arc<ProxyState>, listener: TcpListener) {
         };
         let mut connections = state.connections();
         while connections.try_join_next().is_some() {}
-        connections.spawn(carry(Arc::clone(&state), client, plan));
+        connections.spawn(forward_connection(Arc::clone(&state), client, plan));
     }
 }
 
@@ -291,7 +291,7 @@ enum ConnectionEnd {
     Reset,
 }
 
-async fn carry(state: Arc<ProxyState>, mut client: TcpStream, plan: ConnectionPlan) {
+async fn forward_connection(state: Arc<ProxyState>, mut client: TcpStream, plan: ConnectionPlan) {
     let reset = |socket: &TcpStream| _ = socket.set_zero_linger();
     if plan.is_refused && state.is_armed() {
         return reset(&client);
@@ -305,15 +305,15 @@ async fn carry(state: Arc<ProxyState>, mut client: TcpStream, plan: ConnectionPl
     {
         let (client_reads, client_writes) = client.split();
         let (server_reads, server_writes) = server.split();
-        let pump = |plan| Forwarder {
+        let forwarder = |plan| Forwarder {
             state: &state,
             plan,
             passed: 0,
             total: 0,
             end: &end,
         };
-        let up = pump(plan.to_server).run(client_reads, server_writes);
-        let down = pump(plan.to_client).run(server_reads, client_writes);
+        let up = forwarder(plan.to_server).run(client_reads, server_writes);
+        let down = forwarder(plan.to_client).run(server_reads, client_writes);
         tokio::select! {
             biased;
             _ = ended.wait_for(Option::is_some) => {}
@@ -359,7 +359,7 @@ enum DirectionEnd {
 
 impl Forwarder<'_> {
     async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) {
-        match self.carry(&mut from, &mut to).await {
+        match self.forward_connection(&mut from, &mut to).await {
             DirectionEnd::HalfClose => _ = to.shutdown().await,
             DirectionEnd::EndBoth(end) => self.end_both(end).await,
             DirectionEnd::Swallow => {
@@ -370,7 +370,11 @@ impl Forwarder<'_> {
         }
     }
 
-    async fn carry(&mut self, from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>) -> DirectionEnd {
+    async fn forward_connection(
+        &mut self,
+        from: &mut ReadHalf<'_>,
+        to: &mut WriteHalf<'_>,
+    ) -> DirectionEnd {
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let max = self.fault().map_or(READ_BYTES, |(left, _)| left);
@@ -384,14 +388,13 @@ impl Forwarder<'_> {
                 ..SMALL_WRITES_UNTIL => self.plan.write_bytes.min(READ_BYTES),
                 _ => READ_BYTES,
             };
-            let room = buffer.get_mut(..max.min(piece));
-            let room = room.unwrap_or_default();
-            let read = match from.read(room).await {
+            let part = buffer.get_mut(..max.min(piece)).unwrap_or_default();
+            let read = match from.read(part).await {
                 Ok(read @ 1..) => read,
                 Ok(0) => return DirectionEnd::HalfClose,
                 Err(_) => return DirectionEnd::EndBoth(ConnectionEnd::Reset),
             };
-            let mut bytes = room.get(..read).unwrap_or_default();
+            let mut bytes = part.get(..read).unwrap_or_default();
             // The proxy may have been armed during the read, so more bytes may have arrived than
             // the fault lets pass.
             while let Some((left, _)) = self.fault()
@@ -447,7 +450,7 @@ impl Forwarder<'_> {
         }
     }
 
-    /// Ends both directions; `carry` closes the sockets.
+    /// Ends both directions; `forward_connection` closes the sockets.
     async fn end_both(&self, end: ConnectionEnd) {
         self.end.send_replace(Some(end));
         std::future::pending::<()>().await;

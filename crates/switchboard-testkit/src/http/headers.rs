@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_undressed_and_all_else_left() {
+    fn only_base64_values_are_decoded() {
         assert_eq!(plain("=?base64?SGVsbG8sIOS4lueVjA==?="), "Hello, 世界");
         assert_eq!(plain("plain"), "plain");
         assert_eq!(plain("=?base64?*?="), "=?base64?*?=");

@@ -152,16 +152,16 @@ impl RawServer {
         self.state.records().iter().map(|record| record.sent).sum()
     }
 
-    /// Waits until `is_so` holds. Panics with `what` after a minute.
-    pub async fn wait_until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+    /// Waits until `condition` holds. Panics with `what` after a minute.
+    pub async fn wait_until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
         let mut changes = self.state.changed.subscribe();
-        let enough = async {
-            while !is_so(self) {
+        let wait = async {
+            while !condition(self) {
                 let changed = changes.changed().await;
                 changed.expect("the server keeps the sender");
             }
         };
-        let outcome = tokio::time::timeout(WAIT_TIMEOUT, enough).await;
+        let outcome = tokio::time::timeout(WAIT_TIMEOUT, wait).await;
         assert!(outcome.is_ok(), "waited for: {what}; {:?}", self.state);
     }
 }

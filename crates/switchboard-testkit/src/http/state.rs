@@ -126,8 +126,8 @@ impl HttpServerState {
 
     pub(super) fn record_bytes(&self, bytes: &[u8]) {
         let mut recorded = self.recorded();
-        let room = MAX_RECORDED_BYTES - recorded.bytes.len();
-        let kept = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+        let remaining = MAX_RECORDED_BYTES - recorded.bytes.len();
+        let kept = bytes.get(..bytes.len().min(remaining)).unwrap_or_default();
         recorded.bytes.extend_from_slice(kept);
     }
 
@@ -192,9 +192,9 @@ impl HttpServerState {
     /// The challenge for a request without the required token.
     pub(super) fn challenge_to(&self, request: &ReceivedRequest) -> Option<String> {
         let token = self.settings().bearer.clone()?;
-        let given = request.header("authorization");
-        (given != Some(&format!("Bearer {token}"))).then(|| {
-            let error = given.map_or("", |_| r#", error="invalid_token""#);
+        let authorization = request.header("authorization");
+        (authorization != Some(&format!("Bearer {token}"))).then(|| {
+            let error = authorization.map_or("", |_| r#", error="invalid_token""#);
             let address = self.address;
             let metadata = format!("http://{address}/.well-known/oauth-protected-resource/mcp");
             format!(r#"Bearer resource_metadata="{metadata}"{error}"#)
@@ -239,12 +239,12 @@ impl HttpServerState {
 
     /// Whether the script answers a probe that has no session.
     pub(super) fn answers_probe(&self, request: &Request) -> bool {
-        let has_way = matches!(
+        let has_probe_fault = matches!(
             self.script.era,
             Era::LegacyExitsOnProbe | Era::LegacySilentOnProbe
         );
         request.method == "server/discover"
-            && (has_way || self.script.on.contains_key("server/discover"))
+            && (has_probe_fault || self.script.on.contains_key("server/discover"))
     }
 
     /// Whether a stream starts with an empty event, as revision 2025-11-25 requires.

@@ -209,14 +209,14 @@ impl Script {
         context: impl IntoIterator<Item = (&'a str, &'a str)>,
         values: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let own = |text: &str| text.to_owned();
+        let owned = |text: &str| text.to_owned();
         self.completions.push(Completion {
-            of: own(of),
-            argument: own(argument),
-            values: values.into_iter().map(own).collect(),
+            of: owned(of),
+            argument: owned(argument),
+            values: values.into_iter().map(owned).collect(),
             context: context
                 .into_iter()
-                .map(|(name, value)| (own(name), own(value)))
+                .map(|(name, value)| (owned(name), owned(value)))
                 .collect(),
         });
         self.declare_capabilities()

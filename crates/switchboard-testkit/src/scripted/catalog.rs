@@ -46,15 +46,15 @@ impl Catalog {
     /// Takes the entries of the script. If the previous script had the same entries, the current
     /// entries stay.
     pub(super) fn load(&self, script: &Script) {
-        let offers = CatalogEntries {
+        let entries = CatalogEntries {
             resources: script.resources.clone(),
             templates: script.resource_templates.clone(),
             prompts: script.prompts.clone(),
         };
         let mut state = self.state();
-        if state.from_script.as_ref() != Some(&offers) {
-            state.from_script = Some(offers.clone());
-            state.current = offers;
+        if state.from_script.as_ref() != Some(&entries) {
+            state.from_script = Some(entries.clone());
+            state.current = entries;
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_fits_a_template_or_does_not() {
+    fn uris_match_templates() {
         let fits = |template: &str, uri: &str| {
             let variables = match_template(template, uri)?;
             let pairs = variables

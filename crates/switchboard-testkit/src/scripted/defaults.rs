@@ -249,9 +249,9 @@ fn complete(mut result: Value, modern: bool) -> Value {
 }
 
 fn add_cache_hints(result: &mut Value, script: &Script) {
-    let given = |hint: &Value| (!hint.is_null()).then(|| hint.clone());
-    insert(result, "ttlMs", given(&script.ttl_ms).as_ref());
-    insert(result, "cacheScope", given(&script.cache_scope).as_ref());
+    let non_null = |hint: &Value| (!hint.is_null()).then(|| hint.clone());
+    insert(result, "ttlMs", non_null(&script.ttl_ms).as_ref());
+    insert(result, "cacheScope", non_null(&script.cache_scope).as_ref());
 }
 
 fn insert(object: &mut Value, key: &str, value: Option<&impl serde::Serialize>) {

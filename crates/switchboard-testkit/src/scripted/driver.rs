@@ -63,7 +63,12 @@ impl ScriptDriver {
         self.state.register_client(scope, &request, Some(&output));
         let cancelled = self.state.start_request(&key);
         let is_serial = self.state.script().serial;
-        let turn = is_serial.then(|| self.queue.lock().expect("the lock is not poisoned").take_turn());
+        let turn = is_serial.then(|| {
+            self.queue
+                .lock()
+                .expect("the lock is not poisoned")
+                .take_turn()
+        });
         let state = Arc::clone(&self.state);
         let scope = scope.to_owned();
         let work = async move {

@@ -80,8 +80,8 @@ impl Listen {
             UPDATED => uris(&self.filter).any(|uri| Some(uri) == uri_of(params)),
             TASKS => {
                 let id = params.and_then(|params| params.get("taskId"));
-                let wanted = self.filter.get("taskIds").and_then(Value::as_array);
-                wanted.is_some_and(|wanted| wanted.iter().any(|wanted| Some(wanted) == id))
+                let task_ids = self.filter.get("taskIds").and_then(Value::as_array);
+                task_ids.is_some_and(|ids| ids.iter().any(|listed| Some(listed) == id))
             }
             // Other methods of a script are always sent.
             _ => true,
@@ -333,8 +333,8 @@ impl ServerState {
             listeners.remove_closed();
             let mut recipients = self.take_recipients(&mut listeners, method, params);
             let legacy_clients = listeners.legacy_clients.iter();
-            let wanting = legacy_clients.filter(|client| client.wants(method, params));
-            recipients.extend(wanting.map(|client| Recipient {
+            let subscribed_clients = legacy_clients.filter(|client| client.wants(method, params));
+            recipients.extend(subscribed_clients.map(|client| Recipient {
                 output: client.output.clone(),
                 id: None,
                 end: None,

@@ -181,7 +181,10 @@ impl ServerState {
 
     pub(super) fn abort_tasks(&self) {
         self.clear_listeners();
-        self.tasks.lock().expect("the lock is not poisoned").abort_all();
+        self.tasks
+            .lock()
+            .expect("the lock is not poisoned")
+            .abort_all();
     }
 
     /// Aborts all tasks and waits for them, so that the streams have no other owner.

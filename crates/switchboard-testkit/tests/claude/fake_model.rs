@@ -22,7 +22,7 @@ async fn post(model: &FakeModel, path: &str, body: &Value) -> String {
 }
 
 #[tokio::test]
-async fn errors_resets_and_missing_turns() {
+async fn errors_and_resets_reach_client() {
     let model = FakeModel::start([Turn::overloaded(), Turn::Reset, Turn::text("fine")]).await;
     let body = json!({"model": "m", "stream": true});
     let ask = || post(&model, "/v1/messages", &body);

@@ -59,7 +59,7 @@ async fn raw_steps_replace_response() {
 }
 
 #[tokio::test]
-async fn status_after_execution() {
+async fn status_fault_can_follow_execution() {
     let server = start().await;
     server.arm(Fault::status(504).after_execution());
     let mut wire = Wire::open(&server).await;
@@ -183,7 +183,7 @@ async fn hang_never_responds() {
 }
 
 #[tokio::test]
-async fn redirect_and_challenge_headers() {
+async fn redirect_and_challenge_send_headers() {
     let server = start().await;
     server.arm(Fault::redirect(307, "http://127.0.0.1:1/mcp"));
     server.arm(Fault::unauthorized("Bearer realm=\"x\""));

@@ -20,8 +20,8 @@ async fn messages_keep_order_without_host_only_ones() {
         assert!(matches!(message, Message::Unknown(_)), "{message:?}");
         assert_eq!(message.raw().as_str(), text);
     }
-    let odd = control.next_message().await.unwrap().unwrap();
-    assert!(odd.raw().as_str().contains(r"\ud800"));
+    let unknown = control.next_message().await.unwrap().unwrap();
+    assert!(unknown.raw().as_str().contains(r"\ud800"));
     let message = control.next_message().await.unwrap().unwrap();
     assert!(message.as_result().is_some());
 }

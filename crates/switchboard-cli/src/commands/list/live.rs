@@ -9,7 +9,7 @@ use switchboard::status::{ServerDetails, ServerPhase};
 use switchboard_config::{ConfigSnapshot, Diagnostic, ServerEntry};
 use tokio::sync::watch;
 
-use super::{inspect_all, render, to_json};
+use super::{render, server_details, to_json};
 use crate::commands::run_host::run_with_host;
 use crate::context::{Context, LoadedServers, stdout_size};
 use crate::failure::{Exit, Failure, Kind};
@@ -46,11 +46,11 @@ async fn run_loop(
     let mut events = host.events();
     let mut table = LiveTable::new(&context.console);
     loop {
-        let inspected = inspect_all(host, &servers);
-        if table.show(&inspected, &servers)? == StdoutState::Closed {
+        let details = server_details(host, &servers);
+        if table.show(&details, &servers)? == StdoutState::Closed {
             return Ok(());
         }
-        let counts_down = inspected
+        let has_countdown = details
             .iter()
             .any(|(_, server)| server.phase == ServerPhase::Retrying);
         tokio::select! {
@@ -62,7 +62,7 @@ async fn run_loop(
                 host.apply_config(servers.loaded.config.clone(), &servers.trust).await;
             }
             _ = events.next() => {}
-            () = tokio::time::sleep(COUNTDOWN_INTERVAL), if counts_down && table.redraw.is_some() => {}
+            () = tokio::time::sleep(COUNTDOWN_INTERVAL), if has_countdown && table.redraw.is_some() => {}
         }
     }
 }
@@ -92,15 +92,15 @@ impl LiveTable {
     /// Draws the table over the last one, or prints it if it changed.
     fn show(
         &mut self,
-        inspected: &[(&ServerEntry, ServerDetails)],
+        details: &[(&ServerEntry, ServerDetails)],
         servers: &LoadedServers,
     ) -> Result<StdoutState, Failure> {
         let size = stdout_size();
         self.console.columns = size.map(|(columns, _)| columns);
         let mut frame = if self.console.is_json() {
-            json::line(&to_json(inspected, servers))
+            json::line(&to_json(details, servers))
         } else {
-            render(inspected, servers, &self.console)
+            render(details, servers, &self.console)
         };
         let diagnostics = &servers.loaded.diagnostics;
         match (&mut self.redraw, size) {

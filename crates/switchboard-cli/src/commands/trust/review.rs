@@ -87,10 +87,10 @@ pub(super) fn escaped(text: &str) -> String {
     let mut spelled = String::with_capacity(text.len());
     let mut was_blank = false;
     for letter in text.chars() {
-        let alone = letter.encode_utf8(&mut [0; 4]).to_owned();
+        let character = letter.encode_utf8(&mut [0; 4]).to_owned();
         let is_layout = letter.is_whitespace() && (letter != ' ' || was_blank);
         was_blank = letter == ' ';
-        if for_terminal(&alone) == alone && !is_layout {
+        if for_terminal(&character) == character && !is_layout {
             spelled.push(letter);
         } else {
             // Writing to a string cannot fail.
@@ -204,8 +204,10 @@ impl ReviewView {
     fn field(&mut self, label: &str, lines: impl IntoIterator<Item = String>) {
         let mut label = label;
         for line in lines {
-            let room = VALUE_COLUMN - 2;
-            let painted = self.style.paint(Paint::Dim, &format!("{label:room$}"));
+            let label_columns = VALUE_COLUMN - 2;
+            let painted = self
+                .style
+                .paint(Paint::Dim, &format!("{label:label_columns$}"));
             self.text.extend(["  ", &painted, &line, "\n"]);
             label = "";
         }

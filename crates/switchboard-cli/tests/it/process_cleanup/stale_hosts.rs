@@ -42,7 +42,7 @@ fn start_again(cli: &TestCli) {
     assert!(output.status.success(), "{}", cli.to_output(&output));
 }
 
-/// Changes a field of the only record. The fields are tag, pid, start time, boot id and namespace.
+/// Changes a field of the only record. The fields are host id, pid, start time, boot id and namespace.
 fn forge(cli: &TestCli, field: usize, change: impl Fn(&str) -> String) {
     let path = folder(cli).join(&records(cli)[0]);
     let text = fs::read_to_string(&path).unwrap();
@@ -83,7 +83,7 @@ async fn running_host_is_not_touched() {
 #[tokio::test]
 async fn reused_pid_is_not_the_host() {
     let cli = kill_host_and_guardian().await;
-    // Pid 1 stands for a reused pid: another start time, and no tag.
+    // Pid 1 stands for a reused pid: another start time, and no marker.
     forge(&cli, 1, |_| "1".to_owned());
     start_again(&cli);
     assert_eq!(processes_with_tag(cli.sandbox.tag()), [0; 0]);
@@ -110,7 +110,7 @@ async fn unrelated_processes_are_not_killed() {
 }
 
 #[tokio::test]
-async fn record_with_other_tag_kills_nothing() {
+async fn record_with_other_host_id_kills_nothing() {
     let cli = kill_host_and_guardian().await;
     let other = "0123456789abcdef0123456789abcdef";
     forge(&cli, 0, |_| other.to_owned());

@@ -43,14 +43,14 @@ pub(super) fn reject_undeclared() -> DefaultAnswer {
 /// Calls `research`: as a task if client and server support tasks, else as a slow call.
 pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
     let script = state.script();
-    let wanted = request.params.get("task");
+    let task_params = request.params.get("task");
     let support = task_support(state);
     let is_task = has_tasks(state, modern)
         && support != "forbidden"
         && (if modern {
             declares_tasks(request)
         } else {
-            wanted.is_some()
+            task_params.is_some()
         });
     if !is_task && support == "required" {
         return if modern {
@@ -59,13 +59,13 @@ pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> 
             DefaultAnswer::error(METHOD_NOT_FOUND, "research must be called as a task")
         };
     }
-    if !is_task && !modern && wanted.is_some() {
+    if !is_task && !modern && task_params.is_some() {
         return DefaultAnswer::error(METHOD_NOT_FOUND, "research cannot be called as a task");
     }
     let flag = |name: &str| request.argument(name) == Some(&json!(true));
     let topic = request.argument("topic").and_then(Value::as_str);
     let steps = request.argument("steps").and_then(Value::as_u64);
-    let asked_ttl = wanted
+    let asked_ttl = task_params
         .and_then(|task| task.get("ttl"))
         .and_then(Value::as_u64);
     let spec = TaskSpec {

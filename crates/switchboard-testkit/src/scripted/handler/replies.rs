@@ -107,7 +107,7 @@ impl Handler {
         let params = json!({"_meta": meta, "notifications": filter});
         let line = notification_line("notifications/subscriptions/acknowledged", Some(&params));
         let end = {
-            let _promise = self.state.ack_lock.lock().await;
+            let _ack_guard = self.state.ack_lock.lock().await;
             self.write_line(&line).await?;
             self.state.listen(id, filter, self.output.clone())
         };
