@@ -240,7 +240,7 @@ impl Context {
 
     /// Loads the settings of all scopes.
     pub(crate) fn load_settings(&self) -> Settings {
-        load_settings(&self.places(), &engine_settings::GRAMMAR)
+        load_settings(&self.places(), &engine_settings::RULE_VALIDATOR)
     }
 
     /// The rules of the command line and the settings.

@@ -170,9 +170,9 @@ impl Table {
         let height = fitted.iter().map(|(_, _, lines)| lines.len()).max();
         for line in 0..height.unwrap_or_default() {
             let mut spaces = self.indent;
-            for (cell, width, lines) in &fitted {
+            for (cell, columns, lines) in &fitted {
                 let text = lines.get(line).map_or("", String::as_str);
-                let padding = width.saturating_sub(width(text));
+                let padding = columns.saturating_sub(width(text));
                 let (before, after) = if cell.is_number {
                     (padding, 0)
                 } else {
