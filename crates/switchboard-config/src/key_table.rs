@@ -17,7 +17,7 @@ pub use markdown::{entry_tables, settings_tables};
 pub use schema::{servers_schema, settings_schema};
 pub use settings::{DEADLINE_KEYS, LIMIT_KEYS, SETTINGS_KEYS};
 pub(crate) use settings::{
-    RULE_KEYS, is_managed_key, is_restrictive_key, known_settings_keys, renamed_key,
+    RENAMED_KEYS, RULE_KEYS, current_key, is_managed_key, is_restrictive_key, known_settings_keys,
 };
 
 /// Range of timeouts in milliseconds: up to 24 hours.

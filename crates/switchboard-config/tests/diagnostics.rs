@@ -283,28 +283,28 @@ fn literal_secret_in_project_file_causes_warning() {
     });
     assert_eq!(
         told,
-        r#"warning: server `hub`: `API_KEY` in `env` looks like a secret, but the project file is shared
+        r#"warning: server `hub`: `API_KEY` in `env` looks like a secret; everyone with the project can read it
  --> /.mcp.json:6:27
   |
 6 |       "env": { "API_KEY": "*************", "LEVEL": "*****", "TOKEN": "${TOKEN:-}" }
   |                           ^^^^^^^^^^^^^^^
   = hint: write "${API_KEY}" instead and set the variable in your environment
 
-warning: server `hub`: `args` holds what looks like a secret, but the project file is shared
+warning: server `hub`: `args` seems to contain a secret; everyone with the project can read it
  --> /.mcp.json:5:40
   |
 5 |       "args": ["-y", "hub", "--token", "******"],
   |                                        ^^^^^^^^
   = hint: write ${HUB_TOKEN} in place of the secret and set the variable in your environment
 
-warning: server `far`: `Authorization` in `headers` looks like a secret, but the project file is shared
+warning: server `far`: `Authorization` in `headers` looks like a secret; everyone with the project can read it
   --> /.mcp.json:10:37
    |
 10 |       "headers": { "Authorization": "****** ******", "Accept": "*" }
    |                                     ^^^^^^^^^^^^^^^
    = hint: write "Bearer ${FAR_TOKEN}" instead and set the variable in your environment
 
-warning: server `far`: `url` holds what looks like a secret, but the project file is shared
+warning: server `far`: `url` seems to contain a secret; everyone with the project can read it
  --> /.mcp.json:9:14
   |
 9 |       "url": "*********************************",
@@ -315,7 +315,7 @@ warning: server `far`: `url` holds what looks like a secret, but the project fil
         user: Some(path),
         ..ConfigSources::default()
     });
-    assert_eq!(own, "", "what the user keeps for themselves is their own");
+    assert_eq!(own, "", "the user scope is not shared");
 }
 
 #[test]

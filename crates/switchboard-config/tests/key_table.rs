@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 use switchboard_config::key_table::{
-    ENTRY_KEYS, Key, KeyGroup, SETTINGS_KEYS, entry_tables, servers_schema, settings_schema,
-    settings_tables,
+    DEADLINE_KEYS, ENTRY_KEYS, Key, KeyGroup, LIMIT_KEYS, SETTINGS_KEYS, entry_tables,
+    servers_schema, settings_schema, settings_tables,
 };
 use switchboard_config::{ConfigSource, ConfigSources, Diagnostic, load};
 
@@ -82,6 +82,17 @@ fn settings_examples_match_schema() {
 }
 
 #[test]
+fn schema_marks_old_limit_names_as_deprecated() {
+    let schema = settings_schema();
+    let old = json!({ "limits": { "outboxBytes": 1 }, "deadlines": { "silence": 1 } });
+    assert!(validator(&schema).is_valid(&old));
+    let limits = &schema["properties"]["limits"]["properties"];
+    assert_eq!(limits["outboxBytes"]["deprecated"], true);
+    assert_eq!(limits["silence"], Value::Null);
+    assert_eq!(limits["writeQueueBytes"]["deprecated"], Value::Null);
+}
+
+#[test]
 fn schema_rejects_what_loader_warns_about() {
     let schema = validator(&servers_schema());
     for entry in [
@@ -129,6 +140,33 @@ fn every_key_is_documented() {
         let is_whole = |line: &str| line.matches('|').count() == page_width(&page);
         let rows = page.lines().filter(|line| line.starts_with('|'));
         assert_eq!(rows.filter(|line| !is_whole(line)).count(), 0);
+    }
+}
+
+/// The documentation of the keys.
+const CONFIG_PAGE: &str = include_str!("../../../docs/config.md");
+
+#[test]
+fn every_limit_and_deadline_is_documented() {
+    for key in LIMIT_KEYS.iter().chain(&DEADLINE_KEYS) {
+        assert!(CONFIG_PAGE.contains(&format!("\n| `{key}` | ")), "{key}");
+    }
+}
+
+#[test]
+fn documented_examples_are_valid() {
+    let servers = validator(&servers_schema());
+    let settings = validator(&settings_schema());
+    let blocks = CONFIG_PAGE.split("```json\n").skip(1);
+    for block in blocks.map(|block| block.split("```").next().unwrap()) {
+        let example: Value = serde_json::from_str(block).unwrap();
+        if example.get("mcpServers").is_some() {
+            assert!(servers.is_valid(&example), "{block}");
+            let text = block.replace("_TOKEN}", "_TOKEN:-x}");
+            assert_eq!(told(&text), [], "{block}");
+        } else {
+            assert!(settings.is_valid(&example), "{block}");
+        }
     }
 }
 

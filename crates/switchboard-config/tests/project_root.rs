@@ -146,7 +146,7 @@ fn foreign_owned_parent_project_is_ignored() {
     let found = places("project/src/deep");
     assert_eq!(found.project(), Some(home.path("").as_path()));
     let told = found.diagnostic().unwrap().to_string();
-    assert!(told.contains("belongs to another user"), "{told}");
+    assert!(told.contains("owned by another user"), "{told}");
     assert!(told.contains("project/.mcp.json"), "{told}");
     // The working directory itself is always accepted.
     assert_eq!(

@@ -211,8 +211,8 @@ fn managed_only_allows_managed_file_only() {
             ("managed", other) => panic!("{other:?}"),
             (_, LaunchDecision::Refused(refusal)) => assert_eq!(
                 refusal.to_string(),
-                "not allowed by the administrator: only the servers of the administrator's own file \
-                 may be used"
+                "not allowed by the administrator: only servers from the managed config are \
+                 allowed"
             ),
             (_, other) => panic!("{other:?}"),
         }

@@ -290,6 +290,50 @@ fn invalid_limits_are_only_warnings() {
     }
 }
 
+const RENAMED_LIMITS: [(&str, &str, &str); 6] = [
+    ("limits", "treeNodes", "jsonTreeNodes"),
+    ("limits", "outboxBytes", "writeQueueBytes"),
+    ("limits", "inputRounds", "inputRequests"),
+    ("deadlines", "silence", "pingAfterIdle"),
+    ("deadlines", "signOfLife", "pingTimeout"),
+    ("deadlines", "visit", "urlElicitation"),
+];
+
+#[test]
+fn old_limit_names_are_accepted() {
+    for (group, old, new) in RENAMED_LIMITS {
+        let settings = load(Scope::User, &format!(r#"{{"{group}": {{"{old}": 7}}}}"#));
+        assert_eq!(told(&settings), [""; 0], "{old}");
+        assert_eq!(settings.limit(new, None, 50), 7, "{old}");
+    }
+    let settings = load(Scope::User, r#"{"deadlines": {"silence": 0}}"#);
+    assert_eq!(
+        told(&settings),
+        ["warning: `silence` must be a whole number from 1 to 86400000; using the default"]
+    );
+    // Old names belong to one group, like new ones.
+    let settings = load(Scope::User, r#"{"limits": {"silence": 7}}"#);
+    assert_eq!(told(&settings), ["warning: unknown key `silence`"]);
+}
+
+#[test]
+fn new_limit_name_wins_over_old_one() {
+    for (group, old, new) in RENAMED_LIMITS {
+        let both = [
+            format!(r#"{{"{group}": {{"{old}": 7, "{new}": 8}}}}"#),
+            format!(r#"{{"{group}": {{"{new}": 8, "{old}": 7}}}}"#),
+        ];
+        for text in both {
+            let settings = load(Scope::User, &text);
+            assert_eq!(settings.limit(new, None, 50), 8, "{text}");
+            let expected = format!(
+                "warning: `{old}` is ignored: it is the old name of `{new}`, which is also set"
+            );
+            assert_eq!(told(&settings), [expected]);
+        }
+    }
+}
+
 /// The settings files, the value of the run, and the expected limit.
 type Case<'a> = (&'a [(Scope, u64)], Option<u64>, u64);
 

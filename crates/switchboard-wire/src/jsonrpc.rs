@@ -156,7 +156,7 @@ pub enum Problem {
         /// The limit that was crossed.
         limit: usize,
     },
-    /// The call was answered by questions more often than [`Limits::input_rounds`](crate::Limits::input_rounds).
+    /// The call was answered by questions more often than [`Limits::input_requests`](crate::Limits::input_requests).
     TooManyRounds {
         /// The limit that was crossed.
         limit: usize,
@@ -173,7 +173,7 @@ impl Problem {
             Self::NoRoom { .. } => Some("memory_bytes"),
             Self::TooManyNodes { .. } => Some("json_nodes"),
             Self::TooDeep { .. } => Some("json_depth"),
-            Self::TooManyRounds { .. } => Some("input_rounds"),
+            Self::TooManyRounds { .. } => Some("input_requests"),
             Self::Malformed(_) => None,
         }
     }
@@ -204,7 +204,7 @@ impl fmt::Display for Problem {
             }
             Self::TooManyRounds { limit } => write!(
                 f,
-                "it is yet another question, after {limit} were answered (limit `input_rounds`; \
+                "it is yet another question, after {limit} were answered (limit `input_requests`; \
                  raise it to answer more)"
             ),
             Self::Malformed(what) => f.write_str(what),

@@ -24,10 +24,10 @@ pub struct Limits {
     /// Maximum nesting depth of a message's JSON; values above 128 count as 128.
     pub json_depth: usize,
     /// Maximum number of JSON values of which a tree is built, for schema validation.
-    pub tree_nodes: usize,
+    pub json_tree_nodes: usize,
     /// Maximum size of the write queue of one server, in bytes. A request that does not fit waits
     /// until its deadline; one that is larger than the queue is rejected.
-    pub outbox_bytes: usize,
+    pub write_queue_bytes: usize,
     /// Maximum number of pages of one listing.
     pub list_pages: usize,
     /// Maximum number of tools of one server.
@@ -45,7 +45,7 @@ pub struct Limits {
     /// Maximum number of requests from one server that are in progress at the same time.
     pub inbound_requests: usize,
     /// How many times a request may be answered with `input_required` instead of a result.
-    pub input_rounds: usize,
+    pub input_requests: usize,
     /// How many questions to the user one server may ask per minute. Further ones are declined
     /// without showing them.
     pub questions_per_minute: usize,
@@ -101,8 +101,8 @@ impl Default for Limits {
             memory_bytes: 128 * MIB,
             json_nodes: 1_000_000,
             json_depth: DEEPEST_JSON,
-            tree_nodes: 100_000,
-            outbox_bytes: 32 * MIB,
+            json_tree_nodes: 100_000,
+            write_queue_bytes: 32 * MIB,
             list_pages: 1_000,
             tools_per_server: 20_000,
             resources_per_server: 100_000,
@@ -111,7 +111,7 @@ impl Default for Limits {
             cursor_bytes: 64 * KIB,
             stderr_tail_bytes: 16 * KIB,
             inbound_requests: 16,
-            input_rounds: 8,
+            input_requests: 8,
             questions_per_minute: 10,
             samplings_per_minute: 10,
             sampling_tokens: 8_192,

@@ -156,8 +156,8 @@ fn compile(schema: &Json) -> Result<Compiled, String> {
 }
 
 /// Whether a value is small enough to be built as a tree and checked.
-pub fn is_checkable(text: &Json, tree_nodes: usize) -> bool {
-    scan::count_nodes(text.as_str().as_bytes(), tree_nodes) <= tree_nodes
+pub fn is_checkable(text: &Json, max_nodes: usize) -> bool {
+    scan::count_nodes(text.as_str().as_bytes(), max_nodes) <= max_nodes
 }
 
 #[cfg(test)]

@@ -21,13 +21,13 @@ pub struct Deadlines {
     pub probe: Duration,
     /// How long a connection to a remote server may take to come about.
     pub connect: Duration,
-    /// How long a remote server may be silent before it is asked whether it is still there.
-    pub silence: Duration,
-    /// How long it may take to answer that.
-    pub sign_of_life: Duration,
-    /// How long a call waits for the server to say that an address it wants visited was, once the
-    /// user has agreed to go there. Then it is sent once more in any case.
-    pub visit: Duration,
+    /// A remote server that sent nothing for this long is pinged.
+    pub ping_after_idle: Duration,
+    /// Time a remote server has to respond to that ping.
+    pub ping_timeout: Duration,
+    /// How long a call waits for `notifications/elicitation/complete` after the user agreed to open
+    /// the URL. The call is sent again afterwards in any case.
+    pub url_elicitation: Duration,
     /// How long a child may take to leave after its stdin was closed, and a remote server to take
     /// leave.
     pub exit_after_eof: Duration,
@@ -44,9 +44,9 @@ impl Default for Deadlines {
             list: Duration::from_secs(30),
             probe: Duration::from_secs(2),
             connect: Duration::from_secs(10),
-            silence: Duration::from_secs(30),
-            sign_of_life: Duration::from_secs(10),
-            visit: Duration::from_secs(5 * 60),
+            ping_after_idle: Duration::from_secs(30),
+            ping_timeout: Duration::from_secs(10),
+            url_elicitation: Duration::from_secs(5 * 60),
             exit_after_eof: Duration::from_secs(2),
             exit_after_term: Duration::from_secs(2),
         }
@@ -65,9 +65,9 @@ impl Deadlines {
             &mut self.list,
             &mut self.probe,
             &mut self.connect,
-            &mut self.silence,
-            &mut self.sign_of_life,
-            &mut self.visit,
+            &mut self.ping_after_idle,
+            &mut self.ping_timeout,
+            &mut self.url_elicitation,
             &mut self.exit_after_eof,
             &mut self.exit_after_term,
         ] {

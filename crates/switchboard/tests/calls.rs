@@ -336,7 +336,7 @@ async fn crash_mid_call_is_outcome_unknown() {
 async fn full_write_queue_fails_only_its_server() {
     let limits = {
         let mut limits = Limits::default();
-        limits.outbox_bytes = 300_000;
+        limits.write_queue_bytes = 300_000;
         limits
     };
     let deaf = MemoryServer::new(

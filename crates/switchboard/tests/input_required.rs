@@ -244,7 +244,7 @@ async fn input_rounds_per_call_are_limited() {
         panic!("{error:?}");
     };
     assert_eq!(*problem, Problem::TooManyRounds { limit: 8 });
-    assert_eq!(problem.limit(), Some("input_rounds"));
+    assert_eq!(problem.limit(), Some("input_requests"));
     assert_eq!(user.asked.load(Ordering::Relaxed), 8);
     let calls = server.received_with("tools/call");
     let mut ids: Vec<_> = calls.iter().map(|call| call["id"].as_u64()).collect();

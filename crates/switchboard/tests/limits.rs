@@ -43,7 +43,7 @@ async fn oversized_structured_content_is_not_validated() {
     let script = Script::legacy()
         .raw_tool(tool)
         .on("tools/call", [Step::Reply(result)]);
-    let host = host_with_limits(script, |limits| limits.tree_nodes = 50).await;
+    let host = host_with_limits(script, |limits| limits.json_tree_nodes = 50).await;
     let output = host.call("mcp__s__work", json!({})).await.unwrap();
     assert!(output.structured.is_some());
     assert_eq!(
@@ -229,7 +229,7 @@ async fn large_calls_wait_for_write_queue_space() {
     let host = permissive()
         .limits({
             let mut limits = Limits::default();
-            limits.outbox_bytes = 5_000_000;
+            limits.write_queue_bytes = 5_000_000;
             limits
         })
         .launch(launch("s", child(&script, "waiting")))
@@ -247,7 +247,7 @@ async fn large_calls_wait_for_write_queue_space() {
     // A request larger than the whole queue is refused at once.
     let error = call(5_000_000).await.unwrap_err();
     assert!(
-        error.to_string().contains("limit `outbox_bytes`"),
+        error.to_string().contains("limit `write_queue_bytes`"),
         "{error}"
     );
     assert_eq!(error.delivery(), Delivery::NotSent);

@@ -64,7 +64,7 @@ async fn wait_for_status(host: &Host, wanted: ConnectionStatus) {
 /// Deadlines with a health check after 200 ms of silence.
 fn quick_health_checks() -> Deadlines {
     let mut deadlines = Deadlines::default();
-    deadlines.silence = Duration::from_millis(200);
+    deadlines.ping_after_idle = Duration::from_millis(200);
     deadlines
 }
 
@@ -444,7 +444,7 @@ async fn busy_server_is_not_considered_dead() {
         .on("tools/call echo", long);
     let server = HttpServer::start(script, Mode::STATELESS).await;
     let mut deadlines = quick_health_checks();
-    deadlines.sign_of_life = Duration::from_millis(200);
+    deadlines.ping_timeout = Duration::from_millis(200);
     let builder = permissive().deadlines(deadlines);
     let host = start_with(builder, entry(&server, RemoteKind::Http)).await;
     assert_eq!(call(&host).await.unwrap(), "done");

@@ -362,10 +362,10 @@ async fn secrets_in_project_file_are_warned_about() {
       env  API_KEY=***, LEVEL=***, PIN=***
     Next: switchboard list
     --- stderr
-    warning: `API_KEY` in `env` looks like a secret, and everybody who has the project can read it
-    hint: write "${API_KEY}" instead, and set the variable outside of the project
-    warning: `args` holds what looks like a secret, and everybody who has the project can read it
-    hint: write ${HUB_TOKEN} in place of the secret, and set the variable outside of the project
+    warning: `API_KEY` in `env` looks like a secret; everyone with the project can read it
+    hint: write "${API_KEY}" instead and set the variable in your environment
+    warning: `args` seems to contain a secret; everyone with the project can read it
+    hint: write ${HUB_TOKEN} in place of the secret and set the variable in your environment
     warning: the value of PIN is now stored in the project's .mcp.json, readable by everyone with the project
     hint: use a variable reference instead (-e 'PIN=${PIN}'), or keep the entry private with -s local
     "#);

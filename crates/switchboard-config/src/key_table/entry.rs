@@ -2,7 +2,7 @@
 
 use super::{Key, KeyGroup, ValueType};
 
-/// AllServers key that may stand in a server entry, in the order in which they are explained.
+/// All keys of a server entry, in the order of the documentation.
 pub const ENTRY_KEYS: &[Key] = &[
     Key::new(
         "type",
@@ -36,7 +36,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "env",
         KeyGroup::Program,
         ValueType::Variables,
-        "Environment variables, in addition to the defaults.",
+        "Environment variables, in addition to the inherited ones.",
     )
     .default("none")
     .example(r#"{ "GITHUB_TOKEN": "${GITHUB_TOKEN}" }"#)
@@ -57,7 +57,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "inheritEnv",
         KeyGroup::Program,
         ValueType::AllOrNames,
-        "Variables of your environment to pass on, in addition to the defaults.",
+        "Variables of your environment to inherit, in addition to the default ones.",
     )
     .default("none")
     .example(r#"["AWS_PROFILE"]"#)
@@ -68,7 +68,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         ValueType::Flag,
         "Keep background processes that left the process group when the server stops.",
     )
-    .default("`false`: they are stopped")
+    .default("`false`: these processes are stopped")
     .example("true")
     .needs_reapproval(),
     Key::new(
@@ -104,7 +104,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "tls",
         KeyGroup::Remote,
         ValueType::Tls,
-        "PEM files. `ca`: extra trusted CA. `cert` and `key`: client certificate. In a project's entry, relative to the project root.",
+        "PEM files. `ca`: additional trusted CA. `cert` and `key`: client certificate. In a project's entry, paths are relative to the project root.",
     )
     .default("the CAs that the system trusts")
     .example(r#"{ "ca": "certs/ca.pem" }"#)
@@ -155,7 +155,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "startupTimeout",
         KeyGroup::AllServers,
         ValueType::Millis,
-        "Timeout of the start in milliseconds.",
+        "Timeout of the start in milliseconds, until the tools are listed.",
     )
     .default("30000")
     .example("10000"),
@@ -163,7 +163,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "maxConcurrentCalls",
         KeyGroup::AllServers,
         ValueType::Count,
-        "Maximum number of concurrent calls.",
+        "Maximum number of calls in flight.",
     )
     .default("64")
     .example("4"),
@@ -171,7 +171,7 @@ pub const ENTRY_KEYS: &[Key] = &[
         "reconnect",
         KeyGroup::AllServers,
         ValueType::Reconnect,
-        "Give up after this many failed reconnects in a row.",
+        "Give up after `maxAttempts` failed reconnects in a row; 0 disables reconnecting.",
     )
     .default("give up after the fifth crash within three minutes")
     .example(r#"{ "maxAttempts": 3 }"#),

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    ApprovalEffect, DEADLINE_KEYS, ENTRY_KEYS, Expands, Key, KeyGroup, LIMIT_KEYS, SETTINGS_KEYS,
-    TRANSPORT_TYPES, ValueType,
+    ApprovalEffect, ENTRY_KEYS, Expands, Key, KeyGroup, SETTINGS_KEYS, TRANSPORT_TYPES, ValueType,
 };
 
 /// The tables of the keys of an entry.
@@ -12,7 +11,7 @@ pub fn entry_tables() -> String {
     let groups = [
         (KeyGroup::Program, "A program to start"),
         (KeyGroup::Remote, "A remote server"),
-        (KeyGroup::AllServers, "AllServers server"),
+        (KeyGroup::AllServers, "Every server"),
     ];
     let tables = groups.map(|(group, title)| {
         let head = "| key | type | default | `${…}` | re-approval | description |";
@@ -77,39 +76,36 @@ fn example(key: &Key) -> String {
 }
 
 fn yes_or_blank(holds: bool) -> &'static str {
-    if holds { "yes_or_blank" } else { "" }
+    if holds { "yes" } else { "" }
 }
 
 fn type_description(value_type: ValueType) -> String {
-    let words = match value_type {
+    let text = match value_type {
         ValueType::Type => {
             let names = TRANSPORT_TYPES.map(|name| format!("`{name}`"));
             return names.join(", ");
         }
-        ValueType::Text | ValueType::Word => "text",
+        ValueType::Text | ValueType::Word => "a string",
         ValueType::Address => "an http or https URL",
-        ValueType::Texts => "a list of texts or numbers",
-        ValueType::Variables => "an object: variable → text, number or boolean",
-        ValueType::Headers => "an object: header → text, number or boolean",
+        ValueType::Texts => "a list of strings or numbers",
+        ValueType::Variables => "an object: variable → string, number or boolean",
+        ValueType::Headers => "an object: header → string, number or boolean",
         ValueType::AllOrNames => "`\"all\"`, or a list of names",
         ValueType::Flag => "`true` or `false`",
-        ValueType::Millis => "milliseconds, up to a day",
-        ValueType::Count => "a whole number from 1",
-        ValueType::Reconnect => "an object with `maxAttempts`, a whole number from 0",
-        ValueType::Tls => "an object with `ca`, or with `cert` and `key`, or with all three: paths",
-        ValueType::Anything => "anything",
-        ValueType::Limits => return numbers(&LIMIT_KEYS),
-        ValueType::Deadlines => return numbers(&DEADLINE_KEYS),
+        ValueType::Millis => "milliseconds, at most 86400000",
+        ValueType::Count => "a whole number, at least 1",
+        ValueType::Reconnect => "an object with `maxAttempts`, a whole number",
+        ValueType::Tls => "an object of paths: `ca`, or `cert` and `key`, or all three",
+        ValueType::Anything => "any value",
+        ValueType::Limits | ValueType::Deadlines => {
+            "an object of whole numbers, see [below](#limits-and-timeouts)"
+        }
         ValueType::Names => "a list of names",
-        ValueType::Rules => "a list of rules: `tool`, `action`, optionally `pattern` and `hint`",
+        ValueType::Rules => {
+            "a list of rules with `tool`, `action` and optionally `pattern`, `hint`"
+        }
         ValueType::Servers => "a list of objects, each with a `name`, a `command` or a `url`",
         ValueType::Profile => "`local` or `server`",
     };
-    words.to_owned()
-}
-
-/// Describes an object of numbers.
-fn numbers(keys: &[&str]) -> String {
-    let keys: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
-    format!("an object of whole numbers: {}", keys.join(", "))
+    text.to_owned()
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{
     ATTEMPTS_RANGE, COUNT_RANGE, DEADLINE_KEYS, ENTRY_KEYS, Key, LIMIT_KEYS, LIMIT_RANGE,
-    SETTINGS_KEYS, TIMEOUT_RANGE, TLS_KEYS, TRANSPORT_TYPES, ValueType,
+    RENAMED_KEYS, SETTINGS_KEYS, TIMEOUT_RANGE, TLS_KEYS, TRANSPORT_TYPES, ValueType,
 };
 use crate::server_name::ServerName;
 
@@ -181,14 +181,21 @@ fn by_name(name: &str, value: &str) -> Json {
     })
 }
 
-/// The schema of an object of numbers.
+/// The schema of an object of numbers. Old names of keys are deprecated properties.
 fn numbers(keys: &[&str], range: &RangeInclusive<u64>) -> Json {
-    let properties = keys
+    let current = keys
         .iter()
         .map(|key| ((*key).to_owned(), integer_in_range(range)));
+    let renamed = RENAMED_KEYS.iter().filter(|(_, key)| keys.contains(key));
+    let deprecated = renamed.map(|(old, key)| {
+        let mut schema = integer_in_range(range);
+        schema["deprecated"] = true.into();
+        schema["description"] = format!("Old name of `{key}`.").into();
+        ((*old).to_owned(), schema)
+    });
     json!({
         "type": "object",
-        "properties": properties.collect::<Map<_, _>>(),
+        "properties": current.chain(deprecated).collect::<Map<_, _>>(),
         "additionalProperties": false,
     })
 }

@@ -43,7 +43,7 @@ pub const SETTINGS_KEYS: &[Key] = &[
         "allowedServers",
         KeyGroup::Managed,
         ValueType::Servers,
-        "Only servers that match an entry are allowed.",
+        "Only servers that match an item are allowed.",
     )
     .default("every server is allowed")
     .example(r#"[{ "name": "github" }, { "url": "https://*.example.com/*" }]"#),
@@ -120,8 +120,9 @@ pub const DEADLINE_KEYS: [&str; 11] = [
     "exitAfterTerm",
 ];
 
-/// Earlier names of limits and deadlines. Files written by older versions still contain them.
-const RENAMED_KEYS: [(&str, &str); 6] = [
+/// Old and new names of renamed limits and deadlines. The loader accepts both. If a file contains both, the new name
+/// wins.
+pub(crate) const RENAMED_KEYS: [(&str, &str); 6] = [
     ("treeNodes", "jsonTreeNodes"),
     ("outboxBytes", "writeQueueBytes"),
     ("inputRounds", "inputRequests"),
@@ -130,10 +131,11 @@ const RENAMED_KEYS: [(&str, &str); 6] = [
     ("visit", "urlElicitation"),
 ];
 
-/// The current name of a renamed limit or deadline.
-pub(crate) fn renamed_key(old: &str) -> Option<&'static str> {
-    let renamed = RENAMED_KEYS.iter().find(|(before, _)| *before == old);
-    renamed.map(|(_, now)| *now)
+/// The current name of a limit or deadline, if `key` is an old name.
+pub(crate) fn current_key(key: &str) -> Option<&'static str> {
+    let mut renamed = RENAMED_KEYS.iter();
+    let (_, current) = renamed.find(|(old, _)| *old == key)?;
+    Some(current)
 }
 
 /// The keys allowed in the settings file of a scope. `$schema` lets editors find the JSON Schema.

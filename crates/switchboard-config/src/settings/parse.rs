@@ -188,16 +188,18 @@ impl<'a> SettingsParser<'a> {
             return self.warn(group.value.span, message);
         }
         for member in group.value.members() {
-            let renamed = key_table::renamed_key(&member.key);
-            if let Some(new) = renamed {
-                let message = format!("`{}` was renamed to `{new}`", member.key);
+            let current = key_table::current_key(&member.key);
+            if let Some(current) = current
+                && group.value.member(current).is_some()
+            {
+                let message = format!(
+                    "`{}` is ignored: it is the old name of `{current}`, which is also set",
+                    member.key
+                );
                 self.warn(member.key_span, message);
-                if group.value.member(new).is_some() {
-                    // The new key wins, in any order.
-                    continue;
-                }
+                continue;
             }
-            let name = renamed.unwrap_or(&member.key);
+            let name = current.unwrap_or(&member.key);
             let Some(key) = known.iter().find(|key| **key == name) else {
                 self.warn(member.key_span, unknown_key(&member.key, known));
                 continue;
@@ -215,7 +217,8 @@ impl<'a> SettingsParser<'a> {
                 None => {
                     let (low, high) = (range.start(), range.end());
                     let message = format!(
-                        "`{key}` must be a whole number from {low} to {high}; using the default"
+                        "`{}` must be a whole number from {low} to {high}; using the default",
+                        member.key
                     );
                     self.warn(member.value.span, message);
                 }

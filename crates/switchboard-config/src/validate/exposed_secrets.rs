@@ -18,7 +18,7 @@ pub(super) fn warn_exposed_secrets(fields: &mut EntryFields<'_>) {
                 && secret_detection::is_secret_value(&member.key, value)
             {
                 let name = replace_control_chars(&member.key);
-                let message = format!("`{name}` in `{key}` looks like a secret, but {SHARED_NOTE}");
+                let message = format!("`{name}` in `{key}` looks like a secret; {READERS_NOTE}");
                 let reference = reference(fields, key, member, value);
                 let instead = format!("\"{reference}\" instead");
                 warn(fields, member.value.span, message, &instead);
@@ -30,14 +30,14 @@ pub(super) fn warn_exposed_secrets(fields: &mut EntryFields<'_>) {
             .member(key)
             .map_or_else(Vec::new, |member| spans(&member.value))
         {
-            let message = format!("`{key}` contains what looks like a secret, but {SHARED_NOTE}");
+            let message = format!("`{key}` seems to contain a secret; {READERS_NOTE}");
             let instead = format!("${{{}}} in place of the secret", suggested_variable(fields));
             warn(fields, span, message, &instead);
         }
     }
 }
 
-const SHARED_NOTE: &str = "the project file is shared";
+const READERS_NOTE: &str = "everyone with the project can read it";
 
 fn warn(fields: &mut EntryFields<'_>, span: Span, message: String, instead: &str) {
     let hint = format!("write {instead} and set the variable in your environment");

@@ -85,7 +85,7 @@ pub(super) async fn retry_or_fail(
         if let RequestError::ErrorResponse(response) = &error
             && !url_was_opened
             && let Some(user_time) = session
-                .complete_url_elicitations(response, host.deadlines.visit)
+                .complete_url_elicitations(response, host.deadlines.url_elicitation)
                 .await
         {
             // The server rejected the call until the user opened a URL. The time that the user took

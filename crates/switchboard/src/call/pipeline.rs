@@ -279,7 +279,7 @@ fn check_output_schema(
         return (!result.is_error)
             .then(|| "the structured content that the tool promises is missing".to_owned());
     };
-    if !is_checkable(structured, host.limits.tree_nodes) {
+    if !is_checkable(structured, host.limits.json_tree_nodes) {
         return Some("the structured content was not checked: it is too large".to_owned());
     }
     let value = structured.to_value().ok()?;

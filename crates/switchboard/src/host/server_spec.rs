@@ -305,8 +305,8 @@ impl ServerSpec {
             stop: state.stop.child_token(),
             network: Arc::clone(&defaults.network),
             health: Health {
-                idle: state.deadlines.silence,
-                deadline: state.deadlines.sign_of_life,
+                idle: state.deadlines.ping_after_idle,
+                deadline: state.deadlines.ping_timeout,
                 resumed: host.resumed.clone(),
             },
             retry_slots: Arc::clone(&host.retry_slots),

@@ -67,7 +67,7 @@ pub(crate) enum RequestError {
     #[error("{end}")]
     Lost { delivery: Delivery, end: SessionEnd },
     #[error(
-        "the write queue is full: unsent messages may take {limit} bytes (limit `outbox_bytes`)"
+        "the write queue is full: unsent messages may take {limit} bytes (limit `write_queue_bytes`)"
     )]
     WriteQueueFull { limit: usize },
     #[error(
@@ -141,7 +141,7 @@ impl RequestError {
     /// The field of [`Limits`](crate::limits::Limits) that prevented the request from being sent, if any.
     pub(crate) fn limit(&self) -> Option<&'static str> {
         match self {
-            Self::WriteQueueFull { .. } => Some("outbox_bytes"),
+            Self::WriteQueueFull { .. } => Some("write_queue_bytes"),
             Self::MemoryBudgetExceeded { .. } => Some("memory_bytes"),
             Self::TooLong { .. } => Some("message_bytes"),
             _ => None,

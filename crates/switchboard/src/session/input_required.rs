@@ -64,7 +64,7 @@ pub(super) async fn next_round(
             "it is `input_required`, which its protocol version does not have",
         ));
     }
-    let limit = peer.context.limits.input_rounds;
+    let limit = peer.context.limits.input_requests;
     let number = previous.map_or(1, |round| round.number + 1);
     if number > limit {
         let error = Problem::TooManyRounds { limit };

@@ -68,7 +68,7 @@ impl LineSession {
         let session = Arc::new(Self {
             writer: Apart(WriteQueue::new(
                 streams.writer,
-                context.limits.outbox_bytes,
+                context.limits.write_queue_bytes,
                 context.budget.clone(),
             )),
             requests: Apart::default(),

@@ -176,7 +176,7 @@ async fn among_others(from_the_start: bool) {
         servers.push(server);
     }
     let mut deadlines = Deadlines::default();
-    deadlines.silence = Duration::from_millis(500);
+    deadlines.ping_after_idle = Duration::from_millis(500);
     deadlines.startup = Duration::from_secs(20);
     deadlines.exit_after_eof = Duration::from_millis(300);
     let add = |builder: HostBuilder, (number, server): (usize, &HttpServer)| {

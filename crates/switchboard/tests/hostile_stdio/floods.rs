@@ -226,7 +226,7 @@ async fn a_deaf_server_fills_its_outbox_and_no_more() {
     const LOAD: usize = 20_000;
     let script = working([Step::StopReading, Step::text("deaf")]);
     let limits = limits(|limits| {
-        limits.outbox_bytes = 1_000_000;
+        limits.write_queue_bytes = 1_000_000;
         limits.calls_per_server = CALLS;
     });
     let taken = Arc::new(Taken::default());

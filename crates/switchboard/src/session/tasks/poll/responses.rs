@@ -35,7 +35,7 @@ impl TaskPoller<'_> {
             }
             TaskStatus::InputRequired(requests) if self.is_modern() => {
                 self.report_status(task.message);
-                self.on_input_required(requests, limits.input_rounds)
+                self.on_input_required(requests, limits.input_requests)
             }
             TaskStatus::InputRequired(_) => {
                 self.report_status(task.message);
