@@ -72,3 +72,8 @@ pub use servers::{
     McpConnectionStatus, McpServerConfig, McpServerStatus, McpSetServersResult, McpToolInfo,
 };
 pub use tool_names::server_tools_pattern;
+
+/// Compiles the Rust code of the README as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
