@@ -1,11 +1,16 @@
-//! In-process MCP servers: typed Rust functions as tools, without a child process and without JSON
-//! text between caller and function.
+//! MCP servers inside a Rust program.
+//!
+//! [`InProcessServer`] turns typed functions of the program into tools, resources and prompts. Input
+//! and output schemas come from the Rust types. A call is a function call: no child process is started
+//! and no JSON text is exchanged. The crate does not connect to servers; that is the job of the crate
+//! `switchboard`.
 //!
 //! ```
 //! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
 //! use serde_json::json;
 //! use switchboard_server::{InProcessServer, LocalCall, LocalServer, ToolContext, ToolResult};
+//! use switchboard_wire::mcp::ContentBlock;
 //!
 //! /// The arguments of a tool. Field names, doc comments and bounds become its input schema.
 //! #[derive(Deserialize, JsonSchema)]
@@ -41,7 +46,7 @@
 //! let arguments = arguments.as_object().unwrap();
 //! let call = LocalCall::new("add", arguments, Default::default(), None);
 //! let sum = calculator.call_tool(call).await?;
-//! assert!(!sum.is_error);
+//! assert_eq!(sum.content, [ContentBlock::text("42.0")]);
 //! # Ok(())
 //! # }
 //! ```

@@ -25,7 +25,7 @@ impl Registry {
     /// servers, wait for servers.
     pub fn register_management_tools(&mut self) -> Result<(), RegisterError> {
         let host = self.host().clone();
-        definitions().into_iter().try_for_each(|definition| {
+        definitions().try_for_each(|definition| {
             self.register(ManagementTool {
                 host: host.clone(),
                 definition,
@@ -81,14 +81,14 @@ struct OptionalServer {
 /// Parses the input of a tool. The input matched the schema, so this rarely fails.
 fn parse<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, ToolFailure> {
     serde_json::from_value(Value::Object(input))
-        .map_err(|error| ToolFailure(format!("the input cannot be used: {error}")))
+        .map_err(|error| ToolFailure(format!("invalid input: {error}")))
 }
 
 /// Serializes the answer of a tool.
 fn to_answer(value: &impl Serialize) -> Result<ToolAnswer, ToolFailure> {
     serde_json::to_string(value)
         .map(ToolAnswer::Text)
-        .map_err(|error| ToolFailure(format!("the answer cannot be written: {error}")))
+        .map_err(|error| ToolFailure(format!("the result could not be serialized: {error}")))
 }
 
 /// Fails if a rule denies the whole server.

@@ -80,7 +80,7 @@ impl fmt::Display for Action {
 
 /// The text is not an action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no action: write `allow`, `ask` or `deny`")]
+#[error("{0:?} is not an action: write `allow`, `ask` or `deny`")]
 pub struct UnknownAction(String);
 
 impl FromStr for Action {
@@ -133,12 +133,13 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.action {
             Action::Allow => "allowed",
-            Action::Ask => "to be asked about",
+            Action::Ask => "needs permission",
             Action::Deny => "denied",
         })?;
         match &self.reason {
-            Reason::Default => f.write_str(": no rule fits"),
+            Reason::Default => f.write_str(": no rule matches"),
             Reason::Rule(rule) if rule.reason.is_some() => write!(f, ": {rule}"),
+            Reason::Rule(rule) if self.action == Action::Ask => write!(f, " because of {rule}"),
             Reason::Rule(rule) => write!(f, " by {rule}"),
         }
     }

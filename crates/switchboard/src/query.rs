@@ -242,11 +242,11 @@ pub(crate) fn deadline_at(end: Instant) -> Deadline {
 /// Rejects texts that cannot be a resource URI.
 pub(crate) fn check_uri(uri: &str) -> Result<(), QueryError> {
     let problem = if uri.len() > MAX_URI_BYTES {
-        format!("the address is longer than {MAX_URI_BYTES} bytes")
+        format!("the URI is longer than {MAX_URI_BYTES} bytes")
     } else if uri.is_empty() {
-        "an empty text is not the address of a resource".to_owned()
+        "the URI is empty".to_owned()
     } else if uri.chars().any(char::is_control) {
-        "the address has control characters in it".to_owned()
+        "the URI contains control characters".to_owned()
     } else {
         return Ok(());
     };

@@ -148,13 +148,13 @@ struct LocalTool {
 #[non_exhaustive]
 pub enum RegisterError {
     /// The name starts with `mcp__`.
-    #[error("{0}: names that begin with mcp__ belong to MCP servers")]
+    #[error("{0}: names that start with mcp__ are reserved for MCP tools")]
     Reserved(String),
     /// Another local tool has this name.
-    #[error("there is a tool {0} already")]
+    #[error("a tool named {0} already exists")]
     NameTaken(String),
     /// The name is empty.
-    #[error("a tool needs a name")]
+    #[error("the name of a tool must not be empty")]
     Nameless,
 }
 
@@ -213,7 +213,7 @@ impl Registry {
         if let Checked::Violates(violations) = local.input_schema.check(&value) {
             let violations = join_violations(&violations);
             return Err(format!(
-                "the arguments do not fit {}: {violations}",
+                "invalid arguments for {}: {violations}",
                 tool.name()
             ));
         }
@@ -280,7 +280,7 @@ impl ToolExecutor for Registry {
         Box::pin(async move {
             let execution = AssertUnwindSafe(self.execute_local(local, input, &context));
             let outcome = execution.catch_unwind().await;
-            let outcome = outcome.unwrap_or_else(|_| Err(format!("the tool {name} panicked")));
+            let outcome = outcome.unwrap_or_else(|_| Err(format!("tool {name} panicked")));
             outcome.unwrap_or_else(Output::error)
         })
     }

@@ -135,10 +135,10 @@ async fn unknown_tool_suggests_nearest_name() {
     let error = host.call("mcp__s__ech", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is no tool mcp__s__ech; did you mean mcp__s__echo?"
+        "no tool named mcp__s__ech; did you mean mcp__s__echo?"
     );
     let error = host.call("something else", json!({})).await.unwrap_err();
-    assert_eq!(error.to_string(), "there is no tool something else");
+    assert_eq!(error.to_string(), "no tool named something else");
 }
 
 /// Gives every permission request the same response and records the requests.

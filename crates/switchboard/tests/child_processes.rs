@@ -191,7 +191,7 @@ async fn secrets_are_masked_in_server_output() {
     let error = host.call("mcp__s__say", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server s refused say: *** is no good (code -1)"
+        "server s returned an error for say: *** is no good (code -1)"
     );
     let stderr = host.server_details("s").unwrap().stderr;
     assert_eq!(stderr.as_deref(), Some("starting with ***"));
@@ -343,7 +343,7 @@ async fn crash_error_includes_exit_code_and_stderr() {
     let error = host.call("mcp__s__die", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "die of server s may or may not have been carried out: the server exited with code 9; its \
+        "die of server s may or may not have run: the server exited with code 9; its \
          last words on stderr:\npanic: out of ink"
     );
     host.shutdown().await;

@@ -183,7 +183,7 @@ async fn silent_server_fails_at_startup_deadline() {
     let status = host.server_status("s").unwrap();
     assert_eq!(
         status.error.unwrap(),
-        "rejection answer to the handshake within 30s; on stdout it printed \
+        "no answer to the handshake within 30s; on stdout it printed \
          \"Usage: server [options]\", which is no MCP message"
     );
     assert!(status.detail.unwrap().contains("startupTimeout"));

@@ -68,7 +68,7 @@ async fn in_process_panic_fails_one_call() {
     let error = host.call("mcp__calc__panic", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server calc refused panic: the tool panic panicked (code -32603)"
+        "server calc returned an error for panic: the tool panic panicked (code -32603)"
     );
     host.call("mcp__calc__add", json!({"a": 1, "b": 1}))
         .await
@@ -261,7 +261,7 @@ async fn set_servers_keeps_unchanged_processes() {
     let result = host.set_servers(wanted).await;
     assert_eq!(result.added, ["b", "bad", "c"]);
     assert_eq!(result.removed, ["b"]);
-    assert_eq!(result.errors["file"], "there is a server file already");
+    assert_eq!(result.errors["file"], "a server named file already exists");
     assert_eq!(
         result.errors["bad"],
         "server bad is failed: command not found: no-such-command"
@@ -476,7 +476,7 @@ async fn long_result_is_truncated_and_stored() {
     let output = host.call("mcp__s__long", json!({})).await.unwrap();
     let text = output.to_text();
     assert!(
-        text.len() < 300 && text.contains("5000 bytes in all"),
+        text.len() < 300 && text.contains("5000 bytes total"),
         "{text}"
     );
     assert_eq!(host.stored_result(&output.stored.unwrap()).unwrap(), long);

@@ -48,7 +48,7 @@ async fn oversized_structured_content_is_not_validated() {
     assert!(output.structured.is_some());
     assert_eq!(
         output.notes,
-        ["the structured content was not checked: it is too large"]
+        ["the structured content was not validated: it is too large"]
     );
 }
 

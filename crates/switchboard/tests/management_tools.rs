@@ -124,7 +124,7 @@ async fn list_tool_returns_resources_of_all_servers() {
     let of_one = execute_json(&registry, "ListMcpResources", json!({"server": "logs"})).await;
     assert_eq!(of_one.as_array().unwrap().len(), 1);
     let unknown = execute_error(&registry, "ListMcpResources", json!({"server": "missing"})).await;
-    assert_eq!(unknown, "there is no server \"missing\"");
+    assert_eq!(unknown, "no server named \"missing\"");
 }
 
 #[tokio::test]
@@ -271,7 +271,7 @@ async fn read_tool_returns_text_and_stores_blobs() {
     );
     assert_eq!(std::fs::read(saved).unwrap(), b"\x89PNG\r\n\x1a\n");
     let missing = execute_error(&registry, "ReadMcpResource", read("note://none")).await;
-    assert!(missing.contains("server s refused"), "{missing}");
+    assert!(missing.contains("server s returned an error"), "{missing}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -362,7 +362,7 @@ async fn invalid_subscriptions_are_refused() {
         (
             "SubscribePolling",
             json!({"type": "tool", "server": "s", "toolName": "echo", "arguments": {}}),
-            "the arguments do not fit",
+            "invalid arguments for",
         ),
         (
             "SubscribePolling",
@@ -377,7 +377,7 @@ async fn invalid_subscriptions_are_refused() {
         (
             "SubscribeMcpResource",
             json!({"server": "missing", "uri": "note://one"}),
-            "there is no server",
+            "no server named",
         ),
     ] {
         let why = execute_error(&registry, tool, input).await;

@@ -89,20 +89,20 @@ async fn registry_runs_local_and_mcp_tools() {
     );
     assert_eq!(
         execute("clock", json!({"break": 1})).await,
-        (true, "the tool clock panicked".into())
+        (true, "tool clock panicked".into())
     );
     assert_eq!(
         execute("clock", json!({"set": "noon"})).await,
         (
             true,
-            "the arguments do not fit clock: at /set: \"noon\" is not of type \"number\"".into()
+            "invalid arguments for clock: at /set: \"noon\" is not of type \"number\"".into()
         )
     );
     assert_eq!(
         execute("clock", json!({"set": 1})).await,
         (
             true,
-            "clock was not executed: it needs permission, and there is nobody to ask".into()
+            "clock was not executed: it needs permission and no user can be asked".into()
         )
     );
     assert_eq!(
@@ -113,13 +113,13 @@ async fn registry_runs_local_and_mcp_tools() {
         execute("mcp__calc__panic", json!({})).await,
         (
             true,
-            "panic of server calc was not called: it needs permission, and there is nobody to ask"
+            "panic of server calc was not called: it needs permission and no user can be asked"
                 .into()
         )
     );
     assert_eq!(
         execute("nothing", json!({})).await,
-        (true, "there is no tool nothing".into())
+        (true, "no tool named nothing".into())
     );
 
     host.disconnect("calc").await.unwrap();

@@ -53,7 +53,7 @@ async fn json_rpc_error_message_is_reported() {
     let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server s refused work: not today (code -32000)"
+        "server s returned an error for work: not today (code -32000)"
     );
     assert_eq!(error.delivery(), Delivery::Answered);
 }
@@ -199,12 +199,12 @@ async fn structured_content_mismatch_adds_note() {
         (
             json!({"content": [], "structuredContent": {}}),
             Some(
-                "the structured content does not fit the tool's output schema: \"sum\" is a required property",
+                "the structured content does not match the output schema: \"sum\" is a required property",
             ),
         ),
         (
             json!({"content": []}),
-            Some("the structured content that the tool promises is missing"),
+            Some("structured content is missing although the tool declares an output schema"),
         ),
         (json!({"content": [], "isError": true}), None),
     ] {
@@ -232,7 +232,7 @@ async fn error_without_id_fails_a_sole_call() {
     let error = host.call("mcp__s__odd", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server s refused odd: what? (code -32700)"
+        "server s returned an error for odd: what? (code -32700)"
     );
     let odd = host
         .call("mcp__s__odd", json!({}))
@@ -243,6 +243,6 @@ async fn error_without_id_fails_a_sole_call() {
     assert_eq!(
         odd.unwrap_err().to_string(),
         "odd of server s: no response within 5s (the server sent responses with unknown request \
-         ids); it may or may not have been carried out"
+         ids); it may or may not have run"
     );
 }

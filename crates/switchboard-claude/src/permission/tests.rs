@@ -149,8 +149,8 @@ async fn undecided_tool_goes_to_interaction() {
         assert_eq!(
             *questions.lock().unwrap(),
             [
-                r#"add of server calc as mcp__calc__add with {"a":15,"b":27}: to be asked about: no rule fits"#,
-                r#"Bash of server claude as Bash with {"command":"ls"}: to be asked about: no rule fits"#,
+                r#"add of server calc as mcp__calc__add with {"a":15,"b":27}: needs permission: no rule matches"#,
+                r#"Bash of server claude as Bash with {"command":"ls"}: needs permission: no rule matches"#,
             ]
         );
     }
@@ -159,8 +159,7 @@ async fn undecided_tool_goes_to_interaction() {
 #[tokio::test]
 async fn without_handler_tools_are_denied() {
     let denied = respond(&with_rules(&[]), add_request()).await;
-    let message =
-        "mcp__calc__add was not executed: it needs permission, and there is nobody to ask";
+    let message = "mcp__calc__add was not executed: it needs permission and no user can be asked";
     assert_eq!(denied, json!({"behavior": "deny", "message": message}));
 }
 

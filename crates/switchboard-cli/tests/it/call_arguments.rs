@@ -115,7 +115,7 @@ async fn invalid_arguments_never_reach_server() {
     assert_snapshot!(cli.run(&["call", "mcp__ant__add", "a=many", "--yes"]).await, @r#"
         exit 2
         --- stderr
-        error: the arguments do not fit add of server ant: "b" is a required property; at /a: "many" is not of type "number"
+        error: invalid arguments for add of server ant: "b" is a required property; at /a: "many" is not of type "number"
         hint: switchboard describe mcp__ant__add
         "#);
     let record = read_record(cli.sandbox.project().join("record"));

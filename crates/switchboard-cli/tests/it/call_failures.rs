@@ -42,7 +42,7 @@ async fn unanswered_call_times_out() {
     assert!(
         output
             .stderr
-            .contains("it may or may not have been carried out\nhint: raise MCP_TOOL_TIMEOUT, or "),
+            .contains("it may or may not have run\nhint: raise MCP_TOOL_TIMEOUT, or "),
         "{output}"
     );
 }
@@ -60,12 +60,12 @@ async fn server_crash_leaves_delivery_unknown() {
     assert_snapshot!(call([Step::Abort]).await, @"
         exit 9
         --- stderr
-        error: t of server ant may or may not have been carried out: the server was killed by signal 9
+        error: t of server ant may or may not have run: the server was killed by signal 9
         ");
     assert_snapshot!(call([Step::bytes("{\"jsonrpc\""), Step::Exit(1)]).await, @r#"
         exit 9
         --- stderr
-        error: t of server ant may or may not have been carried out: the server closed the connection in the middle of a message: "{\"jsonrpc\""; it exited with code 1
+        error: t of server ant may or may not have run: the server closed the connection in the middle of a message: "{\"jsonrpc\""; it exited with code 1
         "#);
 }
 
@@ -74,7 +74,7 @@ async fn error_response_is_printed() {
     assert_snapshot!(call([Step::error(-32000, "out of \u{1b}[31mcheese")]).await, @"
         exit 7
         --- stderr
-        error: server ant refused t: out of cheese (code -32000)
+        error: server ant returned an error for t: out of cheese (code -32000)
         ");
 }
 
@@ -93,7 +93,7 @@ async fn oversized_response_is_rejected() {
     assert_snapshot!(call([Step::ReplyOfSize(17 * 1024 * 1024)]).await, @r#"
         exit 7
         --- stderr
-        error: the answer of t of server ant cannot be used: longer than 16777216 bytes (limit `message_bytes`; raise it to accept more)
+        error: invalid response to t of server ant: longer than 16777216 bytes (limit `message_bytes`; raise it to accept more)
         hint: raise it by "limits": { "messageBytes": … } in [sandbox]/home/.config/switchboard/settings.json
         "#);
 }
@@ -103,7 +103,7 @@ async fn malformed_result_is_rejected() {
     assert_snapshot!(call([Step::Reply(json!([1, 2]))]).await, @"
         exit 7
         --- stderr
-        error: the answer of t of server ant cannot be used: the result is not an object
+        error: invalid response to t of server ant: the result is not an object
         ");
 }
 

@@ -91,10 +91,7 @@ async fn disabled_server_is_not_failure() {
     let cli = TestCli::with_servers([("calc", entry(echo_server(), json!({"disabled": true})))]);
     let output = cli.run(&["doctor"]).await;
     assert_eq!(output.code, 0, "{output}");
-    assert!(
-        output.stdout.contains("switched off in its entry"),
-        "{output}"
-    );
+    assert!(output.stdout.contains("disabled in its entry"), "{output}");
 }
 
 #[tokio::test]

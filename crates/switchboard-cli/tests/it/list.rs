@@ -22,7 +22,7 @@ async fn servers_are_listed_in_file_order() {
         ✓ connected  zebra  project  stdio  2  [time]
         ✓ connected  ant  project  stdio  1  [time]
         - disabled  off  project  stdio  -  -
-            switched off in its entry
+            disabled in its entry
         ○ pending  later  project  stdio  -  -
             not started; the first call starts it
         ✗ failed  remote  project  http  -  -

@@ -31,14 +31,14 @@ async fn call_without_terminal_is_denied() {
     assert_snapshot!(call(&cli, &[]).await, @"
         exit 6
         --- stderr
-        error: echo of server ant was not called: it needs permission, and there is nobody to ask
+        error: echo of server ant was not called: it needs permission and no user can be asked
         hint: pass --yes, or --allow mcp__ant__echo
         ");
     assert_eq!(
         call(&cli, &["--json"]).await.json(),
         json!({"error": {
             "kind": "denied",
-            "message": "echo of server ant was not called: it needs permission, and there is nobody to ask",
+            "message": "echo of server ant was not called: it needs permission and no user can be asked",
             "hint": "pass --yes, or --allow mcp__ant__echo",
             "exitCode": 6,
             "delivery": "not-sent",

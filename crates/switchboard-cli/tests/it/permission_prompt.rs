@@ -56,7 +56,7 @@ async fn yes_allows_one_call() {
     terminal.type_text("n\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(6), "{screen}");
-    assert!(screen.contains("permission was not given"), "{screen}");
+    assert!(screen.contains("the user denied permission"), "{screen}");
     assert_eq!(calls(&cli), 1);
     assert_no_process_left(cli.sandbox.tag()).await;
 }

@@ -101,7 +101,7 @@ async fn failed_servers_do_not_hide_others() {
     assert!(
         output
             .stderr
-            .contains("server broken refused: out of order"),
+            .contains("server broken returned an error: out of order"),
         "{output}"
     );
     assert!(output.stderr.contains("server gone failed"), "{output}");
@@ -121,12 +121,12 @@ async fn missing_resource_capability_is_reported() {
     assert_snapshot!(cli.run(&["resources", "ant"]).await, @r"
     exit 0
     --- stderr
-    server ant has no resources
+    server ant does not support resources
     ");
     assert_snapshot!(cli.run(&["read", "ant", "demo://x"]).await, @r"
     exit 2
     --- stderr
-    error: server ant has no resources
+    error: server ant does not support resources
     hint: run `switchboard get ant` to see its capabilities
     ");
 }
@@ -291,9 +291,9 @@ async fn multiple_parts_are_printed_in_order() {
     let lines: Vec<_> = output.stdout.lines().collect();
     assert_eq!(lines[0], "a text");
     assert!(lines[1].starts_with("[text/html, saved to ") && lines[1].ends_with(".txt]"));
-    assert!(lines[2].ends_with("were not saved: what the server sent is not base64]"));
+    assert!(lines[2].ends_with("were not saved: the data is not valid base64]"));
     assert!(
-        output.stderr.contains("part 2: said to be image/png"),
+        output.stderr.contains("part 2: declared as image/png"),
         "{output}"
     );
     let output = cli.run(&["read", "lib", "demo://parts", "-o", "x"]).await;

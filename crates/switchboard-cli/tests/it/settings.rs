@@ -77,7 +77,7 @@ async fn project_rules_allow_only_project_servers() {
         "{output}"
     );
     let output = run(&["why", "mcp__ant__echo"]).await;
-    assert!(output.stdout.contains("no rule fits"), "{output}");
+    assert!(output.stdout.contains("no rule matches"), "{output}");
     let narrow = r#"{"permissions": [{"tool": "mcp__ant", "action": "deny"}]}"#;
     cli.sandbox.write(".switchboard/settings.json", narrow);
     write_user_rules(&cli, r#"{ "tool": "mcp__ant", "action": "allow" }"#);

@@ -15,7 +15,7 @@ use crate::status::Unavailable;
 #[non_exhaustive]
 pub enum CallError {
     /// No server has a tool of this name.
-    #[error("there is no tool {name}{}", did_you_mean(.nearest.as_deref()))]
+    #[error("no tool named {name}{}", did_you_mean(.nearest.as_deref()))]
     UnknownTool {
         /// The requested name.
         name: String,
@@ -26,7 +26,7 @@ pub enum CallError {
     #[error(transparent)]
     Unavailable(Unavailable),
     /// The arguments do not match the input schema of the tool.
-    #[error("the arguments do not fit {tool}: {}", join_violations(.violations))]
+    #[error("invalid arguments for {tool}: {}", join_violations(.violations))]
     InvalidArguments {
         /// The tool.
         tool: ToolId,
@@ -42,7 +42,7 @@ pub enum CallError {
         denial: Denial,
     },
     /// The tool or its server changed after the call was permitted.
-    #[error("{tool} was not called: it changed in the meantime")]
+    #[error("{tool} was not called: the tool or its server changed after the permission check")]
     ToolChanged {
         /// The tool.
         tool: ToolId,
@@ -65,7 +65,7 @@ pub enum CallError {
         saw_unknown_ids: bool,
     },
     /// The server may or may not have executed the call. The host does not send it again.
-    #[error("{tool} may or may not have been carried out: {reason}")]
+    #[error("{tool} may or may not have run: {reason}")]
     OutcomeUnknown {
         /// The tool.
         tool: ToolId,
@@ -83,7 +83,7 @@ pub enum CallError {
         limit: Option<&'static str>,
     },
     /// The server responded with an error.
-    #[error("server {} refused {}: {error}", .tool.server, .tool.tool)]
+    #[error("server {} returned an error for {}: {error}", .tool.server, .tool.tool)]
     ErrorResponse {
         /// The tool.
         tool: ToolId,
@@ -91,7 +91,7 @@ pub enum CallError {
         error: ErrorObject,
     },
     /// The response exceeds a limit or violates the protocol.
-    #[error("the answer of {tool} cannot be used: {problem}")]
+    #[error("invalid response to {tool}: {problem}")]
     InvalidResponse {
         /// The tool.
         tool: ToolId,
@@ -180,7 +180,7 @@ fn timeout_text(after: Duration, kind: TimeoutKind) -> String {
 
 fn delivery_text(delivery: Delivery) -> &'static str {
     match delivery {
-        Delivery::Unknown => "; it may or may not have been carried out",
+        Delivery::Unknown => "; it may or may not have run",
         Delivery::NotSent => "; it was not sent",
         Delivery::Answered => "",
     }

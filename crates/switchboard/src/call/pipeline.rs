@@ -129,7 +129,7 @@ fn check_arguments<'a>(
         Checked::Fits => {}
         Checked::Violates(violations) => return Err(invalid(violations)),
         Checked::Unchecked(why) => {
-            tracing::warn!(tool = %tool.id, why, "arguments are not checked");
+            tracing::warn!(tool = %tool.id, why, "arguments are not validated");
         }
     }
     arguments_object(arguments).map_err(|violation| invalid(vec![violation]))
@@ -276,19 +276,20 @@ fn check_output_schema(
 ) -> Option<String> {
     let schema = tool.output_schema.as_ref()?;
     let Some(structured) = &result.structured_content else {
-        return (!result.is_error)
-            .then(|| "the structured content that the tool promises is missing".to_owned());
+        return (!result.is_error).then(|| {
+            "structured content is missing although the tool declares an output schema".to_owned()
+        });
     };
     if !is_checkable(structured, host.limits.json_tree_nodes) {
-        return Some("the structured content was not checked: it is too large".to_owned());
+        return Some("the structured content was not validated: it is too large".to_owned());
     }
     let value = structured.to_value().ok()?;
     match schema.check(&value) {
         Checked::Fits => None,
         Checked::Violates(violations) => Some(format!(
-            "the structured content does not fit the tool's output schema: {}",
+            "the structured content does not match the output schema: {}",
             join_violations(&violations)
         )),
-        Checked::Unchecked(why) => Some(format!("the structured content was not checked: {why}")),
+        Checked::Unchecked(why) => Some(format!("the structured content was not validated: {why}")),
     }
 }

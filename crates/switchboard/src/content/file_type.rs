@@ -54,7 +54,7 @@ impl FileType {
         let detected = Self::sniff(bytes);
         let note = |contradiction: &dyn fmt::Display| {
             let declared = super::field(declared.unwrap_or_default(), super::MAX_FIELD_BYTES);
-            Some(format!("said to be {declared}, but {contradiction}"))
+            Some(format!("declared as {declared}, but {contradiction}"))
         };
         match (detected, declared_type) {
             (Some(detected), declared_type) if detected == declared_type => (detected, None),
@@ -62,11 +62,11 @@ impl FileType {
             (Some(Self::Markup), Self::Text | Self::Json) => (Self::Markup, None),
             (Some(detected), _) if is_generic(essence.as_deref()) => (detected, None),
             (Some(detected), _) => {
-                let contradiction = format!("it begins like {}", detected.label());
+                let contradiction = format!("the data looks like {}", detected.label());
                 (detected, note(&contradiction))
             }
             (None, declared_type) if declared_type.has_magic_bytes() => {
-                (Self::Unknown, note(&"it does not begin like that"))
+                (Self::Unknown, note(&"the data has another format"))
             }
             (None, declared_type) => (declared_type, None),
         }
@@ -251,14 +251,14 @@ mod tests {
         assert_eq!(found, FileType::Markup);
         assert_eq!(
             mismatch.unwrap(),
-            "said to be image/png, but it begins like HTML or other markup"
+            "declared as image/png, but the data looks like HTML or other markup"
         );
         let (found, mismatch) = FileType::detect(b"MZ\x90\0", Some("image/png"));
         assert_eq!(found, FileType::Unknown);
         assert!(
             mismatch
                 .unwrap()
-                .ends_with("but it does not begin like that")
+                .ends_with("but the data has another format")
         );
         let (found, mismatch) = FileType::detect(PNG, Some("text/html"));
         assert_eq!((found, mismatch.is_some()), (FileType::Png, true));

@@ -147,7 +147,7 @@ mod tests {
             .collect();
         assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
         let cut =
-            format!("a\n[cut: 28 bytes in all, the first 10 shown; the whole is kept as {handle}]");
+            format!("a\n[truncated: 28 bytes total, first 10 shown; full text stored as {handle}]");
         assert_eq!(rendered.messages[1].content, text(&cut));
         assert_eq!(
             store.read(&handle).unwrap(),

@@ -142,13 +142,11 @@ fn take_media(
         raw: None,
     };
     if !base64::is_base64(&content.data) {
-        return Err(describe("not handed over: its data is not base64"));
+        return Err(describe("omitted: the data is not valid base64"));
     }
     if !take_budget(Some(&content.data), media_budget) {
         let size = base64::decoded_len(&content.data);
-        return Err(describe(&format!(
-            "not handed over: {size} bytes are too many"
-        )));
+        return Err(describe(&format!("omitted: {size} bytes exceed the limit")));
     }
     Ok((content.data, mime_type))
 }

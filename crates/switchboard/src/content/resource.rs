@@ -125,14 +125,14 @@ fn render_part(
         return describe_unsaved(part, "the resource has too many parts");
     }
     let Some(bytes) = base64::decode_base64(&blob) else {
-        return describe_unsaved(part, "what the server sent is not base64");
+        return describe_unsaved(part, "the data is not valid base64");
     };
     let (file_type, mismatch) = FileType::detect(&bytes, declared);
     if mismatch.is_some() {
         part.mime_type = Some(file_type.mime_type().to_owned());
     }
     let Some(store) = store else {
-        return describe_unsaved(part, "there is no folder for files");
+        return describe_unsaved(part, "no directory for files is configured");
     };
     match store.store_file(&bytes, file_type) {
         Ok(path) => {
@@ -235,7 +235,7 @@ mod tests {
             .map(|part| part.text.as_deref())
             .collect();
         let marker =
-            format!("[cut: 28 bytes in all, the first 10 shown; the whole is kept as {handle}]");
+            format!("[truncated: 28 bytes total, first 10 shown; full text stored as {handle}]");
         let cut = format!("a\n{marker}");
         assert_eq!(texts, [Some("12345678"), None, Some(cut.as_str()), None]);
     }
@@ -254,7 +254,7 @@ mod tests {
         );
         assert_eq!(
             rendered.notes,
-            ["part 1: said to be image/png, but it begins like HTML or other markup"]
+            ["part 1: declared as image/png, but the data looks like HTML or other markup"]
         );
     }
 
@@ -263,13 +263,13 @@ mod tests {
         let result = || read(vec![blob("not base64!", "image/png")]);
         let (_temporary, store) = store();
         let rendered = render_resource(result(), &Limits::default(), Some(&store));
-        let why = "8 bytes of binary data were not saved: what the server sent is not base64";
+        let why = "8 bytes of binary data were not saved: the data is not valid base64";
         assert_eq!(rendered.contents[0].text, Some(format!("[{why}]")));
         assert_eq!(rendered.notes, [format!("part 1: {why}")]);
 
         let result = read(vec![blob(PIXEL, "image/png")]);
         let rendered = render_resource(result, &Limits::default(), None);
-        assert!(rendered.notes[0].ends_with("there is no folder for files"));
+        assert!(rendered.notes[0].ends_with("no directory for files is configured"));
     }
 
     #[test]

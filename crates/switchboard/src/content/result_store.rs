@@ -40,7 +40,7 @@ pub trait ResultStore: Send + Sync {
         let _ = (bytes, file_type);
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "there is no folder for files",
+            "no directory for files is configured",
         ))
     }
 }
@@ -142,7 +142,7 @@ impl ResultStore for DirectoryResultStore {
         if !fs::symlink_metadata(&path)?.is_file() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{handle} is not a file of ours"),
+                format!("{handle} is not a regular file"),
             ));
         }
         fs::read_to_string(path)
@@ -171,7 +171,7 @@ fn check_private_dir(directory: &Path) -> io::Result<()> {
     if fs::symlink_metadata(directory)?.is_symlink() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("{} is a link", directory.display()),
+            format!("{} is a symbolic link", directory.display()),
         ));
     }
     #[cfg(unix)]
@@ -181,7 +181,7 @@ fn check_private_dir(directory: &Path) -> io::Result<()> {
         if fs::metadata(directory)?.mode() & WRITABLE_BY_OTHERS != 0 {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                format!("others may write to {}", directory.display()),
+                format!("{} is writable by other users", directory.display()),
             ));
         }
     }
@@ -217,7 +217,7 @@ impl ResultStore for MemoryResultStore {
         if text.len() > self.max_bytes {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
-                format!("more than the {} bytes that may be kept", self.max_bytes),
+                format!("larger than the limit of {} bytes", self.max_bytes),
             ));
         }
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,6 +240,8 @@ impl ResultStore for MemoryResultStore {
             .iter()
             .find(|(own, _)| own == handle)
             .map(|(_, text)| text.clone())
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "not kept, or no longer"))
+            .ok_or_else(|| {
+                io::Error::new(io::ErrorKind::NotFound, "not stored, or already dropped")
+            })
     }
 }

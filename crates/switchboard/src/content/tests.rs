@@ -156,9 +156,9 @@ fn unusable_media_is_described() {
     assert_eq!(
         output.blocks[1..],
         [
-            described("[image: image/png, not handed over: 6 bytes are too many]"),
-            described("[image: image/png, not handed over: its data is not base64]"),
-            described("[image: image/png, not handed over: its data is not base64]"),
+            described("[image: image/png, omitted: 6 bytes exceed the limit]"),
+            described("[image: image/png, omitted: the data is not valid base64]"),
+            described("[image: image/png, omitted: the data is not valid base64]"),
             Block::Image {
                 data: "AAAA".into(),
                 mime_type: "image/png".into()
@@ -238,7 +238,7 @@ fn text_is_cut_one_byte_over_limit() {
         assert_eq!(
             cut.to_text(),
             format!(
-                "{shown}\n[cut: 6 bytes in all, the first {} shown; the rest is not kept]",
+                "{shown}\n[truncated: 6 bytes total, first {} shown; the rest was discarded]",
                 shown.len()
             )
         );
@@ -268,7 +268,7 @@ fn blocks_share_limit_and_full_text_is_stored() {
         output.to_text(),
         format!(
             "first\n[image: image/png, 3 bytes]\nsecond\n\
-             [cut: {} bytes in all, the first 12 shown; the whole is kept as {handle}]\n\
+             [truncated: {} bytes total, first 12 shown; full text stored as {handle}]\n\
              [image: image/png, 3 bytes]",
             whole.len()
         )
@@ -283,7 +283,7 @@ fn cut_between_blocks_leaves_marker() {
             ..CallToolResult::default()
         };
         let output = render_tool_result(result, &with_text_limit(budget), None);
-        let marker = "[cut: 12 bytes in all, the first 5 shown; the rest is not kept]";
+        let marker = "[truncated: 12 bytes total, first 5 shown; the rest was discarded]";
         assert_eq!(output.blocks, [text("first"), text(marker)]);
     }
 }
@@ -299,9 +299,9 @@ fn failed_store_is_noted() {
     assert_eq!(output.stored, None);
     assert_eq!(
         output.notes,
-        ["the whole result could not be kept: more than the 3 bytes that may be kept"]
+        ["the full result could not be stored: larger than the limit of 3 bytes"]
     );
-    assert!(output.to_text().contains("the rest is not kept"));
+    assert!(output.to_text().contains("the rest was discarded"));
 }
 
 #[test]
@@ -367,7 +367,7 @@ proptest! {
             Some(handle) => {
                 prop_assert!(whole.len() > budget);
                 prop_assert_eq!(store.read(&handle).unwrap(), whole.clone());
-                let (part, _) = shown.rsplit_once("[cut: ").unwrap();
+                let (part, _) = shown.rsplit_once("[truncated: ").unwrap();
                 prop_assert!(part.len() <= budget + 2);
                 prop_assert!(whole.starts_with(part.strip_suffix('\n').unwrap_or(part)));
             }

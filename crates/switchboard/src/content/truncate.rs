@@ -94,7 +94,7 @@ fn store_full_text(
     match store.store(&texts.join("\n")) {
         Ok(handle) => (Some(handle), None),
         Err(error) => {
-            let note = format!("the whole result could not be kept: {error}");
+            let note = format!("the full result could not be stored: {error}");
             (None, Some(note))
         }
     }
@@ -124,10 +124,10 @@ impl Truncation {
 /// The text at the end of a cut text: its full size, how much is shown, and where the rest is.
 pub fn truncation_marker(total: usize, shown: usize, stored: Option<&ResultHandle>) -> String {
     let rest = match stored {
-        Some(handle) => format!("the whole is kept as {handle}"),
-        None => "the rest is not kept".to_owned(),
+        Some(handle) => format!("full text stored as {handle}"),
+        None => "the rest was discarded".to_owned(),
     };
-    format!("[cut: {total} bytes in all, the first {shown} shown; {rest}]")
+    format!("[truncated: {total} bytes total, first {shown} shown; {rest}]")
 }
 
 #[cfg(test)]
@@ -138,12 +138,12 @@ mod tests {
     fn marker_names_size_and_handle() {
         assert_eq!(
             truncation_marker(1_234_567, 100_000, None),
-            "[cut: 1234567 bytes in all, the first 100000 shown; the rest is not kept]"
+            "[truncated: 1234567 bytes total, first 100000 shown; the rest was discarded]"
         );
         let handle: ResultHandle = "result-3f000000000000000000000000000001".parse().unwrap();
         assert_eq!(
             truncation_marker(9, 5, Some(&handle)),
-            "[cut: 9 bytes in all, the first 5 shown; the whole is kept as \
+            "[truncated: 9 bytes total, first 5 shown; full text stored as \
              result-3f000000000000000000000000000001]"
         );
     }

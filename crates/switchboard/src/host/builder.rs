@@ -75,7 +75,7 @@ enum PendingServer {
 #[non_exhaustive]
 pub enum StartError {
     /// Two servers have the same name.
-    #[error("there are two servers of the name {0}")]
+    #[error("two servers are named {0}")]
     NameTaken(ServerName),
     /// The name of a server is not valid.
     #[error(transparent)]

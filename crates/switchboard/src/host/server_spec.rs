@@ -348,7 +348,7 @@ impl ServerSpec {
     }
 }
 
-/// The profile of a server without settings.
+/// The settings of a server whose entry sets none.
 fn default_settings(
     name: &ServerName,
     sequence: u64,
@@ -369,9 +369,9 @@ fn default_settings(
 /// Where a server was disabled, and how to enable it.
 fn disabled_reason(name: &ServerName, by_settings: Option<&SourcePos>) -> String {
     match by_settings {
-        None => "switched off in its entry".to_owned(),
+        None => "disabled in its entry".to_owned(),
         Some(origin) => {
-            format!("switched off by {origin}; to switch it on: switchboard enable {name}")
+            format!("disabled by {origin}; to enable it: switchboard enable {name}")
         }
     }
 }

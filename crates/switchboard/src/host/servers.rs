@@ -58,10 +58,10 @@ pub struct SetServersResult {
 #[non_exhaustive]
 pub enum ServerError {
     /// There is no server of this name.
-    #[error("there is no server {0:?}")]
+    #[error("no server named {0:?}")]
     Unknown(String),
     /// Another server has this name.
-    #[error("there is a server {0} already")]
+    #[error("a server named {0} already exists")]
     NameTaken(ServerName),
     /// The name is not valid.
     #[error(transparent)]

@@ -14,36 +14,50 @@ pub(super) struct Definition {
     pub(super) run: Run,
 }
 
-pub(super) fn definitions() -> [Definition; 8] {
-    let text = |description: &str| json!({"type": "string", "description": description});
-    let server = text("The name of the server");
-    let uri = text("The URI of the resource");
-    let reason = text("Why it is watched. Repeated in every message");
-    let id = text("The id that the subscription returned");
+/// All management tools, in the order in which a model sees them.
+pub(super) fn definitions() -> impl Iterator<Item = Definition> {
+    let groups = [
+        Vec::from(resource_tools()),
+        Vec::from(subscription_tools()),
+        Vec::from(polling_tools()),
+        Vec::from(server_tools()),
+    ];
+    groups.into_iter().flatten()
+}
+
+fn resource_tools() -> [Definition; 2] {
     [
         Definition {
             name: "ListMcpResources",
-            description: "Lists the resources of one MCP server or of all.",
-            input_schema: object(&json!({"server": server}), &[]),
+            description: "Lists the resources of one MCP server, or of all MCP servers.",
+            input_schema: object(&json!({"server": server()}), &[]),
             run: |host, input, _| {
                 Box::pin(async move { resources::list(host, parse(input)?).await })
             },
         },
         Definition {
             name: "ReadMcpResource",
-            description: "Reads a resource of an MCP server by its URI. Binary data is saved to a file; \
-                          the result contains its path.",
-            input_schema: object(&json!({"server": server, "uri": uri}), &["server", "uri"]),
+            description: "Reads a resource of an MCP server by its URI. Binary data is saved to a file, \
+                          and the result contains the path of the file.",
+            input_schema: object(
+                &json!({"server": server(), "uri": uri()}),
+                &["server", "uri"],
+            ),
             run: |host, input, _| {
                 Box::pin(async move { resources::read(host, parse(input)?).await })
             },
         },
+    ]
+}
+
+fn subscription_tools() -> [Definition; 2] {
+    [
         Definition {
             name: "SubscribeMcpResource",
-            description: "Watches a resource of an MCP server. When it changes, you get a message \
-                          between turns with the changes and the reason that you give here.",
+            description: "Watches a resource of an MCP server. When the resource changes, you get a \
+                          message between turns with the changes and the reason that you give here.",
             input_schema: object(
-                &json!({"server": server, "uri": uri, "reason": reason}),
+                &json!({"server": server(), "uri": uri(), "reason": reason()}),
                 &["server", "uri"],
             ),
             run: |host, input, context| {
@@ -52,10 +66,10 @@ pub(super) fn definitions() -> [Definition; 8] {
         },
         Definition {
             name: "UnsubscribeMcpResource",
-            description: "Stops watching resources: the one with this subscriptionId, or all that match \
-                          the server and the URI.",
+            description: "Stops subscriptions: the one with this subscriptionId, or all that match the \
+                          server and the URI.",
             input_schema: object(
-                &json!({"server": server, "uri": uri, "subscriptionId": id}),
+                &json!({"server": server(), "uri": uri(), "subscriptionId": subscription_id()}),
                 &[],
             ),
             run: |host, input, context| {
@@ -64,6 +78,11 @@ pub(super) fn definitions() -> [Definition; 8] {
                 })
             },
         },
+    ]
+}
+
+fn polling_tools() -> [Definition; 2] {
+    [
         Definition {
             name: "SubscribePolling",
             description: "Calls a tool or reads a resource of an MCP server at an interval. When the \
@@ -71,17 +90,17 @@ pub(super) fn definitions() -> [Definition; 8] {
             input_schema: object(
                 &json!({
                     "type": {"type": "string", "enum": ["tool", "resource"]},
-                    "server": server,
+                    "server": server(),
                     "toolName": text("The name of the tool without the mcp__ prefix"),
                     "arguments": {"type": "object", "description": "The arguments of the tool"},
-                    "uri": uri,
+                    "uri": uri(),
                     "intervalMs": {
                         "type": "number",
                         "minimum": 1000,
                         "default": 5000,
-                        "description": "The interval in milliseconds",
+                        "description": "The polling interval in milliseconds",
                     },
-                    "reason": reason,
+                    "reason": reason(),
                 }),
                 &["type", "server"],
             ),
@@ -91,12 +110,12 @@ pub(super) fn definitions() -> [Definition; 8] {
         },
         Definition {
             name: "UnsubscribePolling",
-            description: "Stops polling: the one with this subscriptionId, or all that match the server \
+            description: "Stops polls: the one with this subscriptionId, or all that match the server \
                           and the target, which is the name of a tool or the URI of a resource.",
             input_schema: object(
                 &json!({
-                    "subscriptionId": id,
-                    "server": server,
+                    "subscriptionId": subscription_id(),
+                    "server": server(),
                     "target": text("The name of the tool or the URI of the resource"),
                 }),
                 &[],
@@ -107,10 +126,15 @@ pub(super) fn definitions() -> [Definition; 8] {
                 })
             },
         },
+    ]
+}
+
+fn server_tools() -> [Definition; 2] {
+    [
         Definition {
             name: "RefreshMcpTools",
             description: "Lists the tools of MCP servers again and returns which were added and removed.",
-            input_schema: object(&json!({"server": server}), &[]),
+            input_schema: object(&json!({"server": server()}), &[]),
             run: |host, input, _| {
                 Box::pin(async move { servers::refresh(host, parse(input)?).await })
             },
@@ -138,6 +162,26 @@ pub(super) fn definitions() -> [Definition; 8] {
             run: |host, input, _| Box::pin(async move { servers::wait(host, parse(input)?).await }),
         },
     ]
+}
+
+fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+fn server() -> Value {
+    text("The name of the server")
+}
+
+fn uri() -> Value {
+    text("The URI of the resource")
+}
+
+fn reason() -> Value {
+    text("Why you watch it. Every message about a change repeats it")
+}
+
+fn subscription_id() -> Value {
+    text("The id that the subscribing tool returned")
 }
 
 /// The schema of an object with these properties and no others.

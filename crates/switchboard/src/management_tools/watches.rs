@@ -130,7 +130,7 @@ pub(super) fn unsubscribe(
         subscription_id: id,
     } = input;
     if server.is_none() && uri.is_none() && id.is_none() {
-        let text = "say which: by its `subscriptionId`, or by `server` and what is watched of it";
+        let text = "specify `subscriptionId`, or `server` and the watched resource or tool";
         return Err(ToolFailure(text.to_owned()));
     }
     let matches = |wanted: &Option<String>, has: &str| wanted.as_ref().is_none_or(|it| it == has);

@@ -17,16 +17,16 @@ mod tests;
 pub(super) enum GlobError {
     #[error("a `[` is never closed")]
     OpenClass,
-    #[error("the range `{0}-{1}` runs backwards")]
+    #[error("the range `{0}-{1}` is reversed")]
     BackwardRange(char, char),
-    #[error("it ends in a `\\` that escapes nothing")]
+    #[error("it ends with a `\\` that escapes nothing")]
     DanglingEscape,
     #[error(
         "`{0}` has no meaning here: alternatives need a rule each, and arguments are matched by the \
          `pattern` of a rule in settings.json; write `[{0}]` for the character itself"
     )]
     Reserved(char),
-    #[error("it holds a control character")]
+    #[error("it contains a control character")]
     Control,
 }
 

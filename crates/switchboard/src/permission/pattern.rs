@@ -18,13 +18,13 @@ pub struct InvalidPattern {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PatternProblem {
-    #[error("it is empty; `*` fits everything")]
+    #[error("it is empty; `*` matches everything")]
     Empty,
-    #[error("no server after `mcp__`; `mcp__*` fits the tools of all servers")]
+    #[error("no server after `mcp__`; `mcp__*` matches the tools of all servers")]
     NoServer,
-    #[error("no tool after the last `__`; `mcp__server` fits all tools of that server")]
+    #[error("no tool after the last `__`; `mcp__server` matches all tools of that server")]
     NoTool,
-    #[error("it is empty; `path=/srv/*` is held against the argument `path`")]
+    #[error("it is empty; for example, `path=/srv/*` matches the argument `path`")]
     EmptyCondition,
     #[error(
         "it has no `=`; write `name=glob` for the value of an argument, or begin with `*` or `{{` for \
@@ -35,7 +35,7 @@ pub(super) enum PatternProblem {
         "no argument is named before the `=`; write `name=glob` without blanks around the name"
     )]
     NoArgument,
-    #[error("`*=` names no argument; `*text*` is held against the JSON of all arguments")]
+    #[error("`*=` names no argument; `*text*` matches the JSON of all arguments")]
     WildcardArgument,
     #[error(transparent)]
     Glob(#[from] GlobError),

@@ -80,12 +80,12 @@ pub enum Denial {
     #[error("{0}")]
     Rule(Decision),
     /// The user denied the call.
-    #[error("permission was not given")]
+    #[error("the user denied permission")]
     User,
     /// A watch polls this tool, and the tool changed too often since the user allowed it.
-    #[error("the tool has changed too often since it was permitted")]
+    #[error("the definition of the tool changed too often after the user allowed it")]
     ToolChanged,
     /// The call needs permission, and no user or front end is available to decide.
-    #[error("it needs permission, and there is nobody to ask")]
+    #[error("it needs permission and no user can be asked")]
     NoInteraction,
 }

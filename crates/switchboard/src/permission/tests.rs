@@ -218,7 +218,7 @@ fn decision_text_names_the_rule() {
         ..Target::new("fs", "delete_all")
     };
     let cases = [
-        (vec![], "to be asked about: no rule fits"),
+        (vec![], "needs permission: no rule matches"),
         (
             vec![deny("mcp__fs__delete_*")],
             "denied by rule `mcp__fs__delete_*` (command line)",
@@ -233,7 +233,7 @@ fn decision_text_names_the_rule() {
                     .hint(Hint::Destructive)
                     .scope(RuleScope::Managed),
             ],
-            "to be asked about by rule `mcp__fs` with hint destructive (managed)",
+            "needs permission because of rule `mcp__fs` with hint destructive (managed)",
         ),
     ];
     for (rules, expected) in cases {
@@ -244,18 +244,18 @@ fn decision_text_names_the_rule() {
 #[test]
 fn invalid_patterns_are_rejected_with_reason() {
     let cases = [
-        ("", "it is empty; `*` fits everything"),
+        ("", "it is empty; `*` matches everything"),
         (
             "mcp__",
-            "no server after `mcp__`; `mcp__*` fits the tools of all servers",
+            "no server after `mcp__`; `mcp__*` matches the tools of all servers",
         ),
         (
             "mcp____read",
-            "no server after `mcp__`; `mcp__*` fits the tools of all servers",
+            "no server after `mcp__`; `mcp__*` matches the tools of all servers",
         ),
         (
             "mcp__fs__",
-            "no tool after the last `__`; `mcp__server` fits all tools of that server",
+            "no tool after the last `__`; `mcp__server` matches all tools of that server",
         ),
         ("mcp__fs__[a", "a `[` is never closed"),
     ];
@@ -280,7 +280,7 @@ fn actions_use_lower_case() {
     }
     assert_eq!(
         "Deny".parse::<Action>().unwrap_err().to_string(),
-        "\"Deny\" is no action: write `allow`, `ask` or `deny`"
+        "\"Deny\" is not an action: write `allow`, `ask` or `deny`"
     );
 }
 

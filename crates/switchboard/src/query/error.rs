@@ -14,13 +14,13 @@ use crate::status::Unavailable;
 #[non_exhaustive]
 pub enum QueryError {
     /// There is no server of this name.
-    #[error("there is no server {0:?}")]
+    #[error("no server named {0:?}")]
     UnknownServer(String),
     /// The server is not connected.
     #[error(transparent)]
     Unavailable(Unavailable),
     /// A rule denies the whole server.
-    #[error("server {server} may not be used: {denial}")]
+    #[error("access to server {server} was denied: {denial}")]
     Denied {
         /// The server.
         server: ServerName,
@@ -28,7 +28,7 @@ pub enum QueryError {
         denial: Denial,
     },
     /// The server does not support this kind of query.
-    #[error("server {server} has no {what}")]
+    #[error("server {server} does not support {what}")]
     UnsupportedCapability {
         /// The server.
         server: ServerName,
@@ -39,7 +39,7 @@ pub enum QueryError {
     #[error("{0}")]
     InvalidUri(String),
     /// The server responded with an error.
-    #[error("server {server} refused: {error}")]
+    #[error("server {server} returned an error: {error}")]
     ErrorResponse {
         /// The server.
         server: ServerName,
@@ -47,7 +47,7 @@ pub enum QueryError {
         error: ErrorObject,
     },
     /// The response exceeds a limit or violates the protocol.
-    #[error("the answer of server {server} cannot be used: {problem}")]
+    #[error("invalid response from server {server}: {problem}")]
     InvalidResponse {
         /// The server.
         server: ServerName,
@@ -55,7 +55,7 @@ pub enum QueryError {
         problem: Problem,
     },
     /// The server did not respond in time.
-    #[error("server {server} did not answer within {after:?}")]
+    #[error("server {server} did not respond within {after:?}")]
     TimedOut {
         /// The server.
         server: ServerName,
@@ -63,7 +63,7 @@ pub enum QueryError {
         after: Duration,
     },
     /// The connection was lost, or the request could not be sent.
-    #[error("server {server} could not be asked: {reason}")]
+    #[error("request to server {server} failed: {reason}")]
     ConnectionLost {
         /// The server.
         server: ServerName,

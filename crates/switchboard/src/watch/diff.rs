@@ -39,7 +39,7 @@ impl ContentDiff {
     pub(super) fn new(before: &Snapshot, now: &Snapshot) -> Self {
         let (Some(old), Some(new)) = (&before.text, &now.text) else {
             return Self::summary_only(format!(
-                "{} bytes where there were {}; too long to show what changed",
+                "{} bytes, before {} bytes; too large to show the differences",
                 now.size, before.size
             ));
         };
@@ -50,7 +50,7 @@ impl ContentDiff {
         let (added, removed) = (count(LineChange::Added), count(LineChange::Removed));
         if added + removed == 0 {
             // The text shows only the size of binary data. The data itself changed.
-            let summary = format!("{} bytes of other content, of the same form", now.size);
+            let summary = format!("the binary data changed ({} bytes)", now.size);
             return Self::summary_only(summary);
         }
         let noun = |count| if count == 1 { "line" } else { "lines" };

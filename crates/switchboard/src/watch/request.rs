@@ -230,7 +230,7 @@ pub enum WatchError {
         nearest: Option<String>,
     },
     /// The arguments do not match the input schema of the tool.
-    #[error("the arguments do not fit {tool}: {}", join_violations(.violations))]
+    #[error("invalid arguments for {tool}: {}", join_violations(.violations))]
     InvalidArguments {
         /// The tool.
         tool: ToolId,
@@ -238,15 +238,15 @@ pub enum WatchError {
         violations: Vec<Violation>,
     },
     /// The interval is too short.
-    #[error("{0:?} is too short an interval: the shortest is {MIN_INTERVAL:?}")]
+    #[error("interval {0:?} is too short: the minimum is {MIN_INTERVAL:?}")]
     IntervalTooShort(Duration),
     /// The watch was stopped, or its server was removed, before the watch had started.
-    #[error("the watch was ended before it had begun")]
+    #[error("the watch ended before it started")]
     Ended,
     /// The limit on watches is reached.
     #[error(
-        "there are {limit} watches already, as many as there may be (limit `watches`): end one, or \
-         take the last events of those that ended"
+        "the limit of {limit} watches is reached (limit `watches`): stop a watch, or take the pending \
+         events of watches that ended"
     )]
     TooMany {
         /// The limit.

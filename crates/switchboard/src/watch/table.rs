@@ -419,7 +419,9 @@ impl PendingChange {
             times => format!("changed {times} times"),
         };
         if *reported == *self.now {
-            return ContentDiff::summary_only(format!("{times}, and is as it was before"));
+            return ContentDiff::summary_only(format!(
+                "{times}, now equal to the last reported content"
+            ));
         }
         let ContentDiff { summary, diff } = ContentDiff::new(reported, &self.now);
         ContentDiff {

@@ -105,7 +105,7 @@ impl WatchTask {
                 _ => self.poll(&server, &session).await,
             }
         }
-        let summary = format!("server {} was removed: the watch is over", self.spec.server);
+        let summary = format!("server {} was removed: the watch ended", self.spec.server);
         self.table.end(&self.spec, &summary);
     }
 
@@ -237,7 +237,7 @@ impl WatchTask {
         match outcome {
             Ok(snapshot) => {
                 self.consecutive_failures = 0;
-                let summary = "it can be read again";
+                let summary = "the target can be read again";
                 self.table.set_health(&self.spec, WatchHealth::Ok, summary);
                 self.table.record_snapshot(&self.spec, snapshot);
                 self.report_started(Ok(())).await;
@@ -346,7 +346,9 @@ impl From<RefreshError> for RefreshFailure {
             RefreshError::Query(error @ QueryError::Denied { .. }) => {
                 Self::NotPermitted(error.to_string())
             }
-            RefreshError::Query(error) => Self::Failed(format!("it cannot be read: {error}")),
+            RefreshError::Query(error) => {
+                Self::Failed(format!("the resource cannot be read: {error}"))
+            }
             RefreshError::Call(
                 error @ (CallError::Unavailable(_)
                 | CallError::NotSent { .. }

@@ -240,8 +240,8 @@ async fn what_was_set_in_code_is_left_alone_and_keeps_its_name() {
         json!({
             "added": ["new"], "removed": ["a"], "kept": ["b"], "waiting": {}, "refused": {}, "invalid": {},
             "errors": {
-                "calc": "there is a server calc already",
-                "d": "there is a server d already",
+                "calc": "a server named calc already exists",
+                "d": "a server named d already exists",
             },
         })
     );

@@ -146,7 +146,7 @@ async fn handler_panic_fails_only_its_call() {
     let error = host.call("mcp__b__panic", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server b refused panic: the tool panic panicked (code -32603)"
+        "server b returned an error for panic: the tool panic panicked (code -32603)"
     );
     let mut seen = Vec::new();
     let call = host.call("mcp__b__progress", json!({}));

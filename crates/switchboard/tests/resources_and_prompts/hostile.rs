@@ -152,7 +152,7 @@ async fn wrong_mime_type_is_corrected_and_noted() {
     let saved = part.blob_saved_to.as_ref().unwrap();
     assert_eq!(saved.extension().unwrap(), "txt");
     assert!(
-        read.notes[0].contains("said to be image/png"),
+        read.notes[0].contains("declared as image/png"),
         "{:?}",
         read.notes
     );

@@ -91,13 +91,13 @@ async fn failing_server_hides_no_other_resources() {
         problems,
         [
             "server broken refused: out of order (code -32603)",
-            "server hanging did not answer within 30s",
+            "server hanging did not respond within 30s",
         ]
     );
     let error = host.resources(Some("broken")).await.unwrap_err();
     assert!(matches!(error, QueryError::ErrorResponse { .. }), "{error}");
     let error = host.resources(Some("missing")).await.unwrap_err();
-    assert_eq!(error.to_string(), "there is no server \"missing\"");
+    assert_eq!(error.to_string(), "no server named \"missing\"");
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,9 +162,12 @@ async fn missing_resource_is_not_found_in_both_eras() {
 async fn requests_without_capability_are_not_sent() {
     let (host, server) = host_with(Script::legacy().tool("echo")).await;
     let error = host.read_resource_raw("s", "demo://x").await.unwrap_err();
-    assert_eq!(error.to_string(), "server s has no resources");
+    assert_eq!(error.to_string(), "server s does not support resources");
     let error = host.get_prompt_raw("s", "greet", &arguments([])).await;
-    assert_eq!(error.unwrap_err().to_string(), "server s has no prompts");
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "server s does not support prompts"
+    );
     assert!(host.prompts(Some("s")).await.unwrap().items.is_empty());
     let target = CompletionTarget::Prompt("greet");
     let completion = host

@@ -278,7 +278,9 @@ async fn panic_fails_one_call_with_message() {
         let error = host.call(name.as_str(), json!({})).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("server s refused {tool}: tool {tool} panicked: {message} (code -32603)")
+            format!(
+                "server s returned an error for {tool}: tool {tool} panicked: {message} (code -32603)"
+            )
         );
     }
     let sum = host.call("mcp__s__add", json!({"a": 1, "b": 1})).await;

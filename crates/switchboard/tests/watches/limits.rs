@@ -57,7 +57,7 @@ async fn a_long_content_is_told_of_by_its_size() {
     nothing(&host).await;
     board.write(&format!("{}y", "x".repeat(199_999)));
     let event = next(&host).await;
-    let summary = "changed: 200000 bytes where there were 200000; too long to show what changed";
+    let summary = "changed: 200000 bytes, before 200000 bytes; too large to show the differences";
     assert_eq!((event.summary.as_str(), event.diff), (summary, None));
     board.write("short");
     assert_eq!(next(&host).await.diff, None);

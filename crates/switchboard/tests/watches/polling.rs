@@ -192,7 +192,7 @@ async fn a_watch_ends_with_its_server_and_not_before() {
         told(&event),
         (
             WatchChange::Ended,
-            "server b was removed: the watch is over",
+            "server b was removed: the watch ended",
             None
         )
     );

@@ -120,7 +120,7 @@ impl AuthProvider for MissingClaudeAccount {
         &'a self,
         _: AuthRequest<'a>,
     ) -> BoxFuture<'a, Result<Credential, AuthError>> {
-        let hint = "there is no claude.ai account to use: the program that embeds Switchboard \
+        let hint = "no claude.ai account is configured: the program that embeds Switchboard \
                     provides one with HostBuilder::claude_ai_account";
         Box::pin(std::future::ready(Err(AuthError::LoginNeeded {
             hint: hint.to_owned(),

@@ -293,7 +293,7 @@ fn invalid_conditions_are_rejected_with_reason() {
     let cases = [
         (
             "",
-            "it is empty; `path=/srv/*` is held against the argument `path`",
+            "it is empty; for example, `path=/srv/*` matches the argument `path`",
         ),
         (
             "path",
@@ -310,7 +310,7 @@ fn invalid_conditions_are_rejected_with_reason() {
         ),
         (
             "*=x",
-            "`*=` names no argument; `*text*` is held against the JSON of all arguments",
+            "`*=` names no argument; `*text*` matches the JSON of all arguments",
         ),
         ("path=[a", "a `[` is never closed"),
     ];
