@@ -10,8 +10,8 @@ use std::sync::Mutex;
 
 pub use key::server_cache_key;
 
-use crate::mcp::{Era, Tool};
-use crate::sync::lock;
+use switchboard_wire::mcp::{Era, Tool};
+use switchboard_wire::sync::lock;
 
 /// Stores which protocol era a server speaks and which tools it has. The next start then needs no
 /// probing, and the tools of a dormant server are known.

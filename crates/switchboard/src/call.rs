@@ -24,11 +24,11 @@ pub use switchboard_wire::Problem;
 pub use switchboard_wire::schema::Violation;
 
 pub use crate::call_context::{CallContext, CallOrigin};
-pub use crate::delivery::Delivery;
+pub use switchboard_client::Delivery;
 
 use crate::content::Output;
 use crate::host_state::HostState;
-use crate::mcp::Progress;
+use switchboard_wire::mcp::Progress;
 
 /// The arguments of a call, owned or borrowed. An agent that keeps the model's message can lend the
 /// arguments instead of copying them.

@@ -6,7 +6,6 @@
 //! prompt caches remain valid.
 
 mod diff;
-pub(crate) mod paging;
 mod publisher;
 
 use std::collections::HashMap;
@@ -16,7 +15,7 @@ use switchboard_wire::naming::Spelled;
 use switchboard_wire::schema::CompiledSchema;
 
 use crate::id::{Revision, ServerName, ToolId, WireName};
-use crate::mcp::{Json, Tool};
+use switchboard_wire::mcp::{Json, Tool};
 
 pub(crate) use publisher::{CatalogPublisher, ServerKey};
 

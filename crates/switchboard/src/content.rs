@@ -35,8 +35,8 @@ pub(crate) use switchboard_wire::text::one_line as field;
 pub use switchboard_wire::text::{fit, for_terminal, sanitize};
 pub use truncate::truncation_marker;
 
-use crate::mcp::{Json, ResourceLink};
-use crate::wire::decode;
+use switchboard_wire::decode;
+use switchboard_wire::mcp::{Json, ResourceLink};
 
 /// How much of a name, a type or a description is shown, in bytes.
 const MAX_FIELD_BYTES: usize = 500;

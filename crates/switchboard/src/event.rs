@@ -13,8 +13,8 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::id::{CallId, Revision, ServerName, ToolId, WatchId, WireName};
-use crate::mcp::Json;
 use crate::status::ConnectionStatus;
+use switchboard_wire::mcp::Json;
 
 /// An event of the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,6 +5,7 @@
 //! stops it at once. Invariant: no child process outlives its host.
 
 mod builder;
+mod claude_ai;
 mod queries;
 mod reconcile;
 mod reload;
@@ -25,7 +26,6 @@ pub use builder::{HostBuilder, StartError};
 pub use reload::ReloadResult;
 pub use servers::{Readiness, ServerError, SetServersResult};
 
-use crate::budget::Budget;
 use crate::call::{Arguments, Call, CallError, batch};
 use crate::catalog::{Catalog, CatalogTool};
 use crate::content::{Output, ResultHandle};
@@ -36,6 +36,7 @@ use crate::server::retry_slots::RetrySlots;
 use crate::watch::WatchTable;
 use server_spec::ServerDefaults;
 use servers::ConfiguredServers;
+use switchboard_wire::memory_budget::Budget;
 
 /// Added to the time that children get for their exit, before shutdown stops waiting for tasks.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);

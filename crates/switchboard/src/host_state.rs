@@ -19,11 +19,11 @@ use crate::catalog::{Catalog, CatalogPublisher};
 use crate::content::ResultStore;
 use crate::event::EventSink;
 use crate::id::{CallId, ServerName};
-use crate::interact::Interaction;
+use crate::interaction::Interaction;
 use crate::limits::{Deadlines, Limits};
 use crate::permission::Policy;
 use crate::server::ServerHandle;
-use crate::sync::Apart;
+use switchboard_wire::sync::CachePadded as Apart;
 
 /// The servers of a host by name.
 pub(crate) type ServerHandles = BTreeMap<ServerName, Arc<ServerHandle>>;

@@ -45,51 +45,35 @@
 
 #![forbid(unsafe_code)]
 
-pub mod auth;
-mod budget {
-    //! Moved to `switchboard_wire::memory_budget`.
-    pub(crate) use switchboard_wire::memory_budget::{Budget, FREE, Held};
-}
 pub mod cache;
 pub mod call;
 mod call_context;
 pub mod catalog;
-mod client_handler;
 pub mod content;
-mod delivery;
 pub mod event;
+mod headers_helper;
 pub mod host;
 mod host_state;
 pub mod id;
 pub mod in_process;
-mod interact;
+pub mod interaction;
 pub mod limits;
 mod management_tools;
 pub mod mention;
-pub mod network;
 pub mod permission;
 pub mod process;
 pub mod query;
-mod rate_limit;
 pub mod registry;
 mod server;
-mod session;
 pub mod status;
-mod sync {
-    //! Moved to `switchboard_wire::sync`.
-    pub(crate) use switchboard_wire::sync::{CachePadded as Apart, lock};
-}
-mod telemetry;
-mod transport;
 pub mod watch;
-mod writer;
-mod wire {
-    //! Moved to `switchboard_wire`.
-    pub(crate) use switchboard_wire::jsonrpc::{
-        Answer, AnswerId, Message, Outcome, Problem, Received, RequestId, read,
-    };
-    pub(crate) use switchboard_wire::{
-        decode, encode, header_params as mirror, lines as line, scan, sse,
+
+pub mod auth {
+    //! Credentials for requests to remote servers.
+
+    pub use switchboard_client::auth::{
+        AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Bearer, Challenge,
+        ChallengeScheme, Credential, StaticHeaders,
     };
 }
 
@@ -98,31 +82,28 @@ pub use switchboard_wire::mcp;
 
 pub use switchboard_wire::naming;
 
-pub mod interaction {
-    //! Who answers permission requests and the requests of servers.
-
-    pub use crate::interact::{BoxFuture, Interaction, NoInteraction, Offers, Root};
-}
-
 pub mod elicit {
     //! Elicitation: a server asks the user to fill in a form or to visit a URL.
 
-    pub use crate::interact::{
-        Address, AddressWarning, Choice, ElicitAnswer, ElicitMode, Elicitation, Field, FieldKind,
-        Form, Misfit, TextFormat,
-    };
+    pub use switchboard_client::elicitation::*;
 }
 
 pub mod sampling {
     //! Sampling: a server asks for a completion by a model.
 
-    pub use crate::interact::{ContextWish, Sampling};
+    pub use switchboard_client::sampling::{ContextWish, Sampling};
+}
+
+pub mod network {
+    //! Proxies and certificates for connections to remote servers.
+
+    pub use switchboard_client::http::{Network, ProxyError};
 }
 
 pub mod trace {
     //! Access to the raw messages that are exchanged with servers.
 
-    pub use crate::telemetry::{Direction, WireTap};
+    pub use switchboard_client::wire_tap::{Direction, WireTap};
 }
 
 pub use switchboard_wire::uri_template;
@@ -132,4 +113,4 @@ pub use content::Output;
 pub use event::Event;
 pub use host::{Host, HostBuilder, Readiness, ServerError, StartError};
 pub use in_process::{InProcessServer, ToolContext, ToolError, ToolResult};
-pub use interact::Interaction;
+pub use interaction::Interaction;

@@ -16,9 +16,9 @@ use switchboard_wire::BoxFuture;
 use crate::call::CallContext;
 use crate::host::Host;
 use crate::id::ServerName;
-use crate::mcp::Json;
 use crate::registry::{RegisterError, Registry, Tool, ToolAnswer, ToolFailure};
 use definitions::{Definition, definitions};
+use switchboard_wire::mcp::Json;
 
 impl Registry {
     /// Registers the management tools: list and read resources, watch them, refresh the tools of

@@ -19,10 +19,10 @@ pub use error::QueryError;
 use crate::content::RenderedResource;
 use crate::host_state::HostState;
 use crate::id::{ServerName, ToolName, WireName};
-use crate::mcp::{Prompt, ReadResourceResult, ServerCapabilities};
 use crate::permission::Denial;
 use crate::server::ServerHandle;
-use crate::session::{Deadline, RequestError, Session, SessionEnd};
+use switchboard_client::session::{Deadline, RequestError, Session, SessionEnd};
+use switchboard_wire::mcp::{Prompt, ReadResourceResult, ServerCapabilities};
 
 /// Maximum length of a resource URI in bytes.
 const MAX_URI_BYTES: usize = 64 * 1024;

@@ -19,8 +19,8 @@ use crate::call::{CallContext, arguments_object, join_violations};
 use crate::content::{Block, Output};
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
-use crate::mcp::{Json, ToolAnnotations};
 use crate::permission::{Action, Denial, PermissionRequest};
+use switchboard_wire::mcp::{Json, ToolAnnotations};
 
 /// A local tool.
 pub trait Tool: Send + Sync + 'static {

@@ -7,12 +7,14 @@
 pub(crate) mod backoff;
 mod change_events;
 pub(crate) mod connect;
-mod handshake;
+mod connect_hint;
+pub(crate) mod environment;
+mod launch;
 pub(crate) mod listing_cache;
 mod listing_refresh;
-pub(crate) mod negotiate;
 pub(crate) mod owner;
 pub(crate) mod retry_slots;
+pub(crate) mod sdk_servers;
 pub(crate) mod state;
 
 use std::sync::Arc;
@@ -27,16 +29,16 @@ use tokio_util::sync::CancellationToken;
 use crate::catalog::{Catalog, CatalogPublisher, ServerKey};
 use crate::event::EventSink;
 use crate::id::ServerName;
-use crate::session::Session;
 use crate::status::{ServerDetails, ServerStatus, ToolSummary, Unavailable};
-use crate::sync::Apart;
-use crate::transport::stderr::StderrTail;
 use backoff::Backoff;
-use connect::Site;
+use connect::ConnectSetup;
 use listing_cache::ListingCaches;
 use listing_refresh::ListingExpiry;
 use owner::{Control, Owner, RefreshReply};
 use state::{Phase, State};
+use switchboard_client::session::Session;
+use switchboard_client::stderr::StderrTail;
+use switchboard_wire::sync::CachePadded as Apart;
 
 /// Capacity of the order channel. Orders are rare; a sender that finds it full waits.
 const ORDER_QUEUE: usize = 16;
@@ -105,7 +107,7 @@ impl ServerHandle {
     /// Spawns the owner of a server.
     pub(crate) fn spawn(
         settings: ServerSettings,
-        site: Site,
+        site: ConnectSetup,
         initial: InitialState,
         backoff: Backoff,
         catalog: Arc<CatalogPublisher>,
@@ -115,7 +117,7 @@ impl ServerHandle {
         let (orders, inbox) = mpsc::channel(ORDER_QUEUE);
         let (publisher, state) = watch::channel(State::new(initial.phase));
         let stop = site.stop.clone();
-        let tasks = site.tasks.clone();
+        let tasks = site.client.tasks.clone();
         let listing_expiry = Arc::new(ListingExpiry::new());
         let owner = Owner {
             key: settings.key(),

@@ -11,9 +11,10 @@ use std::time::Duration;
 use serde::Serialize;
 use switchboard_config::{MaskedEntry, Scope};
 
-use crate::auth::Challenge;
 use crate::id::{Generation, ServerName};
-use crate::mcp::{Implementation, ServerHello, Tool};
+use switchboard_client::auth::Challenge;
+pub use switchboard_client::{ConnectAttempt, ConnectStage};
+use switchboard_wire::mcp::{Implementation, ServerHello, Tool};
 
 /// The connection state of a server. Agents show these five states to their users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -206,7 +207,7 @@ pub struct ServerDetails {
     pub connect_time: Option<Duration>,
     /// The progress of the last connection attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub attempt: Option<Attempt>,
+    pub attempt: Option<ConnectAttempt>,
     /// The `WWW-Authenticate` challenge of a server that requires a login.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub challenge: Option<Challenge>,
@@ -219,62 +220,6 @@ pub struct ServerDetails {
     /// The last lines that the process wrote to stderr.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-}
-
-/// The stages of a connection attempt, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum ConnectStage {
-    /// Starting the process, or opening the TCP connection.
-    Open,
-    /// The TLS handshake.
-    Secure,
-    /// The process keeps running, or the endpoint responds like an MCP server.
-    Alive,
-    /// The server accepts the credentials.
-    Login,
-    /// The MCP handshake, which agrees on a protocol version.
-    Handshake,
-    /// Listing the tools.
-    Listing,
-}
-
-/// How far a connection attempt got. Durations are serialized in milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct Attempt {
-    /// The stage that failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed_at: Option<ConnectStage>,
-    /// Time until the process was running or the stream was open.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "as_milliseconds"
-    )]
-    pub opening: Option<Duration>,
-    /// Time from there until the MCP handshake was complete.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "as_milliseconds"
-    )]
-    pub handshake: Option<Duration>,
-    /// Time from there until the tools were listed.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "as_milliseconds"
-    )]
-    pub listing: Option<Duration>,
-}
-
-impl Attempt {
-    pub(crate) fn failed_at(stage: ConnectStage) -> Self {
-        Self {
-            failed_at: Some(stage),
-            ..Self::default()
-        }
-    }
 }
 
 /// The server cannot answer a request, because it is not connected.

@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::mcp::Tool;
 use crate::permission::Denial;
-use crate::sync::lock;
+use switchboard_wire::mcp::Tool;
+use switchboard_wire::sync::lock;
 
 /// Remembers the answer to the permission request of a poll, so that the user is asked once per
 /// watch and not once per interval.

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::{Call, CallError};
 use crate::content::Output;
-use crate::mcp::Hint;
+use switchboard_wire::mcp::Hint;
 
 /// Makes the calls in order. Adjacent calls of tools that declare themselves read-only run
 /// concurrently. The results are in the order of the calls.

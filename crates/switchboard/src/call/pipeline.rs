@@ -25,10 +25,10 @@ use crate::content::{self, Output};
 use crate::event::{CallOutcome, Event};
 use crate::host_state::HostState;
 use crate::id::{CallId, ToolId};
-use crate::mcp::CallToolResult;
 use crate::permission::{Action, Denial, PermissionRequest, PolicyInput};
 use crate::server::ServerHandle;
-use crate::session::{Deadline, Session, ToolRequest};
+use switchboard_client::session::{Deadline, Session, ToolRequest};
+use switchboard_wire::mcp::CallToolResult;
 
 pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     let host = call.host;

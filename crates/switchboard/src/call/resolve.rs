@@ -10,10 +10,10 @@ use super::{CallContext, CallError};
 use crate::catalog::CatalogTool;
 use crate::host_state::HostState;
 use crate::id::Revision;
-use crate::mcp::TaskSupport;
 use crate::server::ServerHandle;
 use crate::server::state::State;
-use crate::session::{CallTarget, Session};
+use switchboard_client::session::{CallTarget, Session};
+use switchboard_wire::mcp::TaskSupport;
 
 /// How long a call without a deadline waits for a server to start. The start itself times out
 /// earlier.

@@ -13,8 +13,8 @@ use super::diff::CatalogDiff;
 use super::{Catalog, CatalogTool, RejectedTool};
 use crate::event::{Event, EventSink};
 use crate::id::{Revision, ServerName, ToolName};
-use crate::mcp::Tool;
-use crate::sync::lock;
+use switchboard_wire::mcp::Tool;
+use switchboard_wire::sync::lock;
 
 /// One server of a host: its name and a sequence number that is never reused. A server that
 /// replaces another one under the same name has another key.

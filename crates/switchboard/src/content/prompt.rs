@@ -9,7 +9,7 @@ use super::render::render_block;
 use super::truncate::{LimitedText, truncate_texts};
 use super::{Block, MAX_FIELD_BYTES, ResultHandle, ResultStore, field};
 use crate::limits::Limits;
-use crate::mcp::{GetPromptResult, Role};
+use switchboard_wire::mcp::{GetPromptResult, Role};
 
 /// A prompt, rendered for a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -77,7 +77,7 @@ pub fn render_prompt(
 mod tests {
     use super::super::MemoryResultStore;
     use super::*;
-    use crate::mcp::{ContentBlock, MediaContent, PromptMessage};
+    use switchboard_wire::mcp::{ContentBlock, MediaContent, PromptMessage};
 
     fn message(role: Role, content: ContentBlock) -> PromptMessage {
         PromptMessage { role, content }

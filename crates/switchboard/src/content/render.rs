@@ -11,7 +11,9 @@ use super::{
 };
 use crate::id::ServerName;
 use crate::limits::Limits;
-use crate::mcp::{CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink};
+use switchboard_wire::mcp::{
+    CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink,
+};
 
 /// Renders a tool result. Text that exceeds the limit is cut, and the full text goes to `store`.
 pub fn render_tool_result(

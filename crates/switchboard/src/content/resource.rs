@@ -14,7 +14,7 @@ use super::{
     sanitize_owned,
 };
 use crate::limits::Limits;
-use crate::mcp::{ReadResourceResult, ResourceBody};
+use switchboard_wire::mcp::{ReadResourceResult, ResourceBody};
 
 /// How many parts of one resource are saved to files. Further parts are described.
 const MAX_FILES: usize = 100;

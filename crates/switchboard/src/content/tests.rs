@@ -7,7 +7,9 @@ use switchboard_wire::text::fit;
 use super::*;
 use crate::id::ServerName;
 use crate::limits::Limits;
-use crate::mcp::{CallToolResult, ContentBlock, EmbeddedResource, MediaContent, ResourceBody};
+use switchboard_wire::mcp::{
+    CallToolResult, ContentBlock, EmbeddedResource, MediaContent, ResourceBody,
+};
 
 fn with_text_limit(bytes: usize) -> Limits {
     let mut limits = Limits::default();

@@ -21,25 +21,25 @@ use super::server_spec::{RetryMode, ServerDefaults};
 use super::servers::ConfiguredServers;
 use super::suspend::{SuspendClock, time_suspended, watch_for_suspend};
 use super::{Host, HostInner, ServerError};
-use crate::auth::AuthProvider;
-use crate::budget::Budget;
 use crate::cache::ServerCache;
 use crate::content::ResultStore;
 use crate::host_state::HostState;
 use crate::id::ServerName;
-use crate::interact::{Interaction, NoInteraction, WithFolders};
+use crate::interaction::{Interaction, NoInteraction, WithFolders};
 use crate::limits::{Deadlines, Limits};
-use crate::mcp::{Implementation, LogLevel};
-use crate::network::Network;
 use crate::permission::{
     Action, InvalidPattern, PermissionRequest, PermissionResponse, Policy, Rule,
 };
-use crate::server::connect::Endpoint;
+use crate::server::connect::ServerEndpoint;
 use crate::server::retry_slots::RetrySlots;
-use crate::telemetry::WireTap;
-use crate::transport::Connector;
-use crate::transport::memory::ServerInstance;
 use crate::watch::WatchTable;
+use switchboard_client::auth::AuthProvider;
+use switchboard_client::http::Network;
+use switchboard_client::wire_tap::WireTap;
+use switchboard_wire::Connector;
+use switchboard_wire::ServerInstance;
+use switchboard_wire::mcp::{Implementation, LogLevel};
+use switchboard_wire::memory_budget::Budget;
 
 /// Builds a [`Host`]. Nothing runs before [`HostBuilder::start`].
 ///
@@ -66,7 +66,7 @@ pub struct HostBuilder {
 enum PendingServer {
     Entry(Box<ServerEntry>, Trust),
     Launch(Box<LaunchSpec>),
-    Connector(ServerName, Endpoint),
+    Connector(ServerName, ServerEndpoint),
     Instance(ServerName, ServerInstance),
 }
 
@@ -174,7 +174,7 @@ impl HostBuilder {
     /// [`ServerConfig::sdk`](switchboard_config::ServerConfig::sdk). The host connects to it when
     /// there is such an entry. See also [`Host::register_sdk_server`].
     pub fn sdk_server(self, name: impl Into<String>, server: impl Into<ServerInstance>) -> Self {
-        self.defaults.sdk_servers.put(name.into(), server.into());
+        self.defaults.sdk_servers.insert(name.into(), server.into());
         self
     }
 
@@ -182,7 +182,7 @@ impl HostBuilder {
     pub fn connector(mut self, name: impl AsRef<str>, connector: impl Connector) -> Self {
         match ServerName::new(name.as_ref()) {
             Ok(name) => {
-                let endpoint = Endpoint::Stream(Arc::new(connector));
+                let endpoint = ServerEndpoint::Stream(Arc::new(connector));
                 self.servers.push(PendingServer::Connector(name, endpoint));
             }
             Err(error) => self.set_error(error),
@@ -412,7 +412,7 @@ impl HostBuilder {
             Policy::new(self.rules),
             interaction,
             self.limits.within_reason(),
-            self.deadlines.within_reason(),
+            self.deadlines.clamped(),
             self.result_store,
         ));
         let children = ProcessSupervisor::new(SupervisorOptions {

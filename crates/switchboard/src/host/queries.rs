@@ -13,10 +13,6 @@ use serde_json::json;
 
 use super::Host;
 use crate::content::{RenderedPrompt, RenderedResource, render_prompt, render_resource};
-use crate::mcp::{
-    Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
-    ResourceTemplate,
-};
 use crate::mention;
 use crate::query::{
     CompletionTarget, Listing, MentionedResource, QueryError, RefreshOutcome, ServerItem,
@@ -24,10 +20,14 @@ use crate::query::{
 };
 use crate::server::ServerHandle;
 use crate::server::listing_cache::{ListingCache, ListingCaches, SharedItems};
-use crate::session::list_kind::ListItem;
-use crate::session::query::Query;
-use crate::session::{RequestError, run_blocking};
-use crate::wire::decode;
+use switchboard_client::session::list_kind::ListItem;
+use switchboard_client::session::query::Query;
+use switchboard_client::session::{RequestError, run_blocking};
+use switchboard_wire::decode;
+use switchboard_wire::mcp::{
+    Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
+    ResourceTemplate,
+};
 
 /// How many mentioned resources are read concurrently.
 const MAX_CONCURRENT_READS: usize = 8;

@@ -4,11 +4,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::client_handler::{ClientHandler, LogMessage};
 use crate::event::{Event, EventSink};
 use crate::id::ServerName;
-use crate::interact::{BoxFuture, ElicitAnswer, Elicitation, Interaction, Offers, Root, Sampling};
-use crate::mcp::ErrorObject;
+use crate::interaction::Interaction;
+use switchboard_client::client_handler::{ClientHandler, LogMessage};
+use switchboard_client::elicitation::{ElicitAnswer, Elicitation};
+use switchboard_client::roots::Root;
+use switchboard_client::sampling::Sampling;
+use switchboard_wire::BoxFuture;
+use switchboard_wire::mcp::ClientCapabilities as Offers;
+use switchboard_wire::mcp::ErrorObject;
 
 /// The [`ClientHandler`] of one server.
 pub(super) struct InteractionHandler {

@@ -1,9 +1,9 @@
 //! Turns a config entry, a connector or an instance into a [`ServerSpec`], and spawns its owner.
 //!
-//! Invariant: an entry that is disabled, not approved or invalid gets [`Endpoint::Withheld`], so that
+//! Invariant: an entry that is disabled, not approved or invalid gets [`ServerEndpoint::None`], so that
 //! nothing can connect to it.
 
-mod remote;
+pub(super) mod remote;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,27 @@ use switchboard_config::{
 
 use super::HostInner;
 use super::server_events::InteractionHandler;
-use crate::auth::AuthProvider;
 use crate::cache::{InMemoryServerCache, ServerCache, server_cache_key};
 use crate::catalog::ServerKey;
+use crate::host::claude_ai::AllowedOrigins;
 use crate::id::ServerName;
-use crate::interact::Turns;
 use crate::limits::{Deadlines, MOST};
-use crate::mcp::{Implementation, LogLevel};
-use crate::network::Network;
 use crate::server::backoff::{Backoff, RetryPolicy};
-use crate::server::connect::{Endpoint, Site};
+use crate::server::connect::{ConnectSetup, ServerEndpoint};
+use crate::server::environment::{Variables, is_inherited};
+use crate::server::sdk_servers::SdkServers;
 use crate::server::state::{FailureReason, Phase};
 use crate::server::{EntryDescription, InitialState, ServerHandle, ServerSettings};
-use crate::session::SessionContext;
-use crate::session::http::Health;
-use crate::telemetry::{Redactor, WireTap};
-use crate::transport::environment::{Variables, is_inherited};
-use crate::transport::memory::{Instances, ServerInstance};
-use crate::transport::proxy::AllowedOrigins;
+use switchboard_client::auth::AuthProvider;
+use switchboard_client::connect::ClientContext;
+use switchboard_client::http::Network;
+use switchboard_client::question_limit::Turns;
+use switchboard_client::session::SessionContext;
+use switchboard_client::session::http::Health;
+use switchboard_client::wire_tap::WireTap;
+use switchboard_wire::ServerInstance;
+use switchboard_wire::mcp::{Implementation, LogLevel};
+use switchboard_wire::redact::Redactor;
 
 /// What the builder set for all servers of a host.
 pub(super) struct ServerDefaults {
@@ -52,7 +55,7 @@ pub(super) struct ServerDefaults {
     pub(super) profile: Profile,
     pub(super) network: Arc<Network>,
     /// The in-process servers that entries of the type `sdk` refer to by name.
-    pub(super) sdk_servers: Arc<Instances>,
+    pub(super) sdk_servers: Arc<SdkServers>,
     /// The providers of credentials by server name.
     pub(super) auth: BTreeMap<String, Arc<dyn AuthProvider>>,
     /// The provider of the bearer token of the claude.ai account.
@@ -73,7 +76,7 @@ impl Default for ServerDefaults {
             retry_mode: RetryMode::Reconnect,
             profile: Profile::Local,
             network: Arc::default(),
-            sdk_servers: Arc::new(Instances::new(BTreeMap::new())),
+            sdk_servers: Arc::new(SdkServers::new(BTreeMap::new())),
             auth: BTreeMap::new(),
             claude_ai_account: None,
             claude_ai_origins: AllowedOrigins::default(),
@@ -92,7 +95,7 @@ pub(super) enum RetryMode {
 /// A server that is not yet started.
 pub(super) struct ServerSpec {
     settings: ServerSettings,
-    endpoint: Endpoint,
+    endpoint: ServerEndpoint,
     /// The phase in which the owner starts.
     phase: Phase,
     /// The startup timeout of the entry.
@@ -113,7 +116,7 @@ impl HostInner {
         let defaults = &self.defaults;
         let (endpoint, problem) = match self.endpoint(spec) {
             Ok(endpoint) => (endpoint, None),
-            Err(problem) => (Endpoint::Withheld, Some(problem)),
+            Err(problem) => (ServerEndpoint::None, Some(problem)),
         };
         let is_lazy = config.lazy || defaults.profile == Profile::Server;
         let phase = match (defaults.profile.check(config), problem) {
@@ -182,18 +185,17 @@ impl HostInner {
         let kind = entry.kind_name().unwrap_or("unknown");
         let mut settings = default_settings(entry.name(), sequence, kind, entry.scope());
         settings.description = describe_entry(entry);
-        self.default_spec(settings, Endpoint::Withheld, phase)
+        self.default_spec(settings, ServerEndpoint::None, phase)
     }
 
     /// A server that the embedding program connects to itself.
     pub(super) fn spec_for_connector(
         &self,
         name: &ServerName,
-        endpoint: Endpoint,
+        endpoint: ServerEndpoint,
         sequence: u64,
     ) -> ServerSpec {
-        let kind = endpoint.kind_name();
-        let settings = default_settings(name, sequence, kind, Scope::Dynamic);
+        let settings = default_settings(name, sequence, "stream", Scope::Dynamic);
         self.default_spec(settings, endpoint, Phase::Starting)
     }
 
@@ -205,13 +207,17 @@ impl HostInner {
         sequence: u64,
     ) -> ServerSpec {
         let settings = default_settings(name, sequence, "sdk", Scope::Dynamic);
-        self.default_spec(settings, instance.into(), Phase::Starting)
+        self.default_spec(
+            settings,
+            ServerEndpoint::InProcess(instance),
+            Phase::Starting,
+        )
     }
 
     fn default_spec(
         &self,
         settings: ServerSettings,
-        endpoint: Endpoint,
+        endpoint: ServerEndpoint,
         phase: Phase,
     ) -> ServerSpec {
         ServerSpec {
@@ -228,16 +234,16 @@ impl HostInner {
     }
 
     /// Where to connect to, or why the entry has no usable endpoint.
-    fn endpoint(&self, spec: &LaunchSpec) -> Result<Endpoint, FailureReason> {
+    fn endpoint(&self, spec: &LaunchSpec) -> Result<ServerEndpoint, FailureReason> {
         match &spec.config().transport {
-            TransportConfig::Stdio(stdio) => Ok(Endpoint::Stdio(stdio.clone())),
+            TransportConfig::Stdio(stdio) => Ok(ServerEndpoint::Stdio(stdio.clone())),
             TransportConfig::Remote(config) => self.remote_endpoint(spec, config),
             TransportConfig::ClaudeAiProxy { url, id } => self.claude_ai_endpoint(url, id),
-            TransportConfig::Sdk { name } => Ok(Endpoint::Named {
+            TransportConfig::Sdk { name } => Ok(ServerEndpoint::Sdk {
                 name: name.clone(),
-                instances: Arc::clone(&self.defaults.sdk_servers),
+                servers: Arc::clone(&self.defaults.sdk_servers),
             }),
-            _ => Ok(Endpoint::Withheld),
+            _ => Ok(ServerEndpoint::None),
         }
     }
 }
@@ -288,32 +294,35 @@ impl ServerSpec {
         if let Some(tools) = defaults.cached_tools(&self) {
             state.catalog.set_tools(&self.key(), tools, true);
         }
-        let context = self.session_context(host);
+        let session = self.session_context(host);
         let mut deadlines = state.deadlines.clone();
         deadlines.startup = self.startup_timeout.unwrap_or(deadlines.startup);
-        let site = Site {
+        let setup = ConnectSetup {
             endpoint: self.endpoint,
-            context,
-            deadlines,
-            variables: Arc::clone(&defaults.environment),
-            directory: (self.working_directory).or_else(|| defaults.working_directory.clone()),
-            seal: self.approved_program,
-            memory: Arc::clone(&defaults.server_cache),
-            memory_key: self.cache_key,
-            children: host.children.clone(),
-            tasks: state.tasks.clone(),
-            stop: state.stop.child_token(),
-            network: Arc::clone(&defaults.network),
-            health: Health {
-                idle: state.deadlines.ping_after_idle,
-                deadline: state.deadlines.ping_timeout,
-                resumed: host.resumed.clone(),
+            client: ClientContext {
+                session,
+                deadlines,
+                supervisor: host.children.clone(),
+                tasks: state.tasks.clone(),
+                network: Arc::clone(&defaults.network),
+                health: Health {
+                    idle: state.deadlines.ping_after_idle,
+                    deadline: state.deadlines.ping_timeout,
+                    resumed: host.resumed.clone(),
+                },
             },
+            environment: Arc::clone(&defaults.environment),
+            working_directory: (self.working_directory)
+                .or_else(|| defaults.working_directory.clone()),
+            approved_program: self.approved_program,
+            server_cache: Arc::clone(&defaults.server_cache),
+            cache_key: self.cache_key,
+            stop: state.stop.child_token(),
             retry_slots: Arc::clone(&host.retry_slots),
         };
         Arc::new(ServerHandle::spawn(
             self.settings,
-            site,
+            setup,
             InitialState {
                 phase: self.phase,
                 replaces: self.replaces,
@@ -377,7 +386,7 @@ fn disabled_reason(name: &ServerName, by_settings: Option<&SourcePos>) -> String
 }
 
 fn clamp_timeout(timeout: Option<Duration>) -> Option<Duration> {
-    timeout.map(|timeout| timeout.min(Deadlines::LONGEST))
+    timeout.map(|timeout| timeout.min(Deadlines::MAX))
 }
 
 /// The scope and the text of an entry.
@@ -401,10 +410,10 @@ pub(super) fn project_directory(spec: &LaunchSpec) -> Option<PathBuf> {
 /// Masks the secrets that the process of an entry gets: its `env`, the variables that it names in
 /// `inheritEnv`, and what looks like a secret in its arguments and in other inherited variables. The
 /// endpoint of a remote server has its own redactor.
-fn redactor(endpoint: &Endpoint, host_env: &Variables) -> Redactor {
+fn redactor(endpoint: &ServerEndpoint, host_env: &Variables) -> Redactor {
     let config = match endpoint {
-        Endpoint::Stdio(config) => config,
-        Endpoint::Remote(remote) => return remote.redactor.clone(),
+        ServerEndpoint::Stdio(config) => config,
+        ServerEndpoint::Http(endpoint) => return endpoint.redactor.clone(),
         _ => return Redactor::default(),
     };
     let own = config.env.values().map(|value| value.expose().to_owned());
@@ -448,7 +457,7 @@ mod tests {
                 .iter()
                 .map(|name| ((*name).to_owned(), format!("{name}-{secret}")))
                 .collect();
-            let redactor = redactor(&Endpoint::Stdio(config.clone()), &host_env);
+            let redactor = redactor(&ServerEndpoint::Stdio(config.clone()), &host_env);
             redactor.redact(&format!("{name}-{secret}")) == "***"
         };
         let masked = |config: &StdioConfig| names.map(|name| is_masked(config, name));

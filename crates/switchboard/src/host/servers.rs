@@ -20,8 +20,8 @@ use crate::id::ServerName;
 use crate::server::ServerHandle;
 use crate::server::state::Phase;
 use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
-use crate::sync::lock;
-use crate::transport::memory::ServerInstance;
+use switchboard_wire::ServerInstance;
+use switchboard_wire::sync::lock;
 
 /// The entries behind the running servers.
 #[derive(Default)]
@@ -259,14 +259,14 @@ impl Host {
         name: impl Into<String>,
         server: impl Into<ServerInstance>,
     ) -> Option<ServerInstance> {
-        let instances = &self.inner.defaults.sdk_servers;
-        instances.put(name.into(), server.into())
+        let servers = &self.inner.defaults.sdk_servers;
+        servers.insert(name.into(), server.into())
     }
 
     /// Removes a server that was registered for config entries of the type `sdk`. Open sessions are
     /// not affected.
     pub fn unregister_sdk_server(&self, name: &str) -> Option<ServerInstance> {
-        self.inner.defaults.sdk_servers.take(name)
+        self.inner.defaults.sdk_servers.remove(name)
     }
 
     pub(super) fn find_server(&self, name: &str) -> Result<Arc<ServerHandle>, ServerError> {

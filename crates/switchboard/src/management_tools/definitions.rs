@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Run, parse, resources, servers, watches};
-use crate::mcp::Json;
 use crate::watch::WatchKind;
+use switchboard_wire::mcp::Json;
 
 /// One management tool.
 pub(super) struct Definition {

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{OptionalServer, to_answer};
 use crate::content::{Block, field, sanitize};
 use crate::host::Host;
-use crate::mcp::Resource;
 use crate::query::ServerItem;
 use crate::registry::{ToolAnswer, ToolFailure};
+use switchboard_wire::mcp::Resource;
 
 /// How much of a name is shown, in bytes.
 const MAX_NAME_BYTES: usize = 200;

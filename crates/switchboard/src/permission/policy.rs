@@ -7,7 +7,7 @@ use switchboard_wire::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
 
 use super::{Action, Decision, Reason, Rule, RuleDefinition};
 use crate::id::{ServerName, ToolId, WireName};
-use crate::mcp::ToolAnnotations;
+use switchboard_wire::mcp::ToolAnnotations;
 
 /// A call of an MCP tool, as the rules see it.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Decision, PolicyInput};
 use crate::call_context::CallContext;
 use crate::id::{ToolId, WireName};
-use crate::mcp::ToolAnnotations;
+use switchboard_wire::mcp::ToolAnnotations;
 
 /// A call that needs permission, with everything a user needs to decide on it.
 ///

@@ -12,7 +12,7 @@ use super::pattern::{InvalidPattern, Pattern};
 use super::policy::{MatchInput, PolicyInput};
 use super::{Action, Decision, Reason};
 use crate::id::ServerName;
-use crate::mcp::Hint;
+use switchboard_wire::mcp::Hint;
 
 /// Where a rule comes from. Rules are read in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

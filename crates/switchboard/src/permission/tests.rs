@@ -3,7 +3,7 @@ use switchboard_wire::naming::wire_name;
 
 use super::*;
 use crate::id::{ServerName, ToolId, WireName};
-use crate::mcp::{Hint, ToolAnnotations};
+use switchboard_wire::mcp::{Hint, ToolAnnotations};
 
 mod arguments;
 mod laws;

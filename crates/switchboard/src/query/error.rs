@@ -5,9 +5,9 @@ use std::time::Duration;
 use switchboard_wire::Problem;
 
 use crate::id::ServerName;
-use crate::mcp::ErrorObject;
 use crate::permission::Denial;
 use crate::status::Unavailable;
+use switchboard_wire::mcp::ErrorObject;
 
 /// Why a query failed.
 #[derive(Clone, Debug, thiserror::Error)]

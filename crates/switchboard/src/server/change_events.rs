@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::event::{Event, EventSink};
 use crate::id::ServerName;
-use crate::session::Session;
-use crate::session::list_changes::ListChangeKind;
+use switchboard_client::session::Session;
+use switchboard_client::session::list_changes::ListChangeKind;
 
 pub(super) struct ChangeEvents {
     next_event_at: Instant,

@@ -1,569 +1,220 @@
-//! One attempt to reach a server: open, shake hands, done.
+//! Connects the server of one owner: resolves the endpoint, uses and updates the cached protocol era, adds
+//! hints to errors.
 //!
-//! It makes a [`Live`] session or says what was wrong, in words that help; when and whether to try
-//! again is the owner's affair. Dropping the attempt ends whatever it had started.
-
-mod error;
+//! [`switchboard_client::connect`] makes the attempt. Invariant: an entry without approval has no
+//! endpoint, so nothing is started for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::FutureExt;
-use switchboard_config::{PinnedProgram, RemoteKind, StdioConfig};
-use switchboard_process::{ChildProcess, ExitOutcome, ProcessSupervisor};
-use tokio::time::{Instant, timeout, timeout_at};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-
-use super::handshake::{HandshakeError, Opening, shake_hands, shake_hands_on_stream};
-pub(crate) use error::ConnectError;
-use error::LastWords;
-
-use super::negotiate::Refusal;
-use super::retry_slots::RetrySlots;
-use crate::cache::ServerCache;
-use crate::limits::Deadlines;
-use crate::mcp::{Era, ServerHello};
-use crate::network::Network;
-use crate::session::http::{AuthorizedClient, Health, Sse2024Session, StreamableHttpSession};
-use crate::session::{
-    Deadline, LineSession, LocalSession, RequestError, Session, SessionContext, SessionEnd,
-    Streams, TransportFailure,
+use switchboard_client::connect::{
+    ClientContext, ConnectError as ClientError, Endpoint, LiveSession, connect,
 };
-use crate::status::Attempt;
-use crate::transport::environment::{self, Variables};
-use crate::transport::http::{HttpClient, Target};
-use crate::transport::memory::{Instances, Kind, LocalServer, ServerInstance};
-use crate::transport::remote::RemoteEndpoint;
-use crate::transport::stderr::StderrTail;
-use crate::transport::{Connector, stdio};
-use crate::wire::encode::Interests;
+use switchboard_client::http::HttpEndpoint;
+use switchboard_client::{ConnectStage, auth::LoginRequired};
+use switchboard_config::{PinnedProgram, StdioConfig};
+use switchboard_wire::{Connector, ServerInstance};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// How long is waited for a child's exit code and last words once its output has ended.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+use super::connect_hint;
+use super::environment::{self, Variables};
+use super::launch::launch;
+use super::retry_slots::RetrySlots;
+use super::sdk_servers::SdkServers;
+use crate::cache::ServerCache;
 
-/// Where a server is to be found.
+/// Where a server is, as its entry or the embedding program says.
 #[derive(Clone)]
-pub(crate) enum Endpoint {
+pub(crate) enum ServerEndpoint {
+    /// A child process.
     Stdio(StdioConfig),
-    Local(Arc<dyn LocalServer>),
+    /// A server behind a URL.
+    Http(HttpEndpoint),
+    /// A byte stream that the embedding program opens.
     Stream(Arc<dyn Connector>),
-    Remote(RemoteEndpoint),
-    /// One that the embedding program provides under this name, or does not.
-    Named {
+    /// An in-process server of the embedding program.
+    InProcess(ServerInstance),
+    /// An in-process server that the entry refers to by name. It is looked up at every attempt.
+    Sdk {
         name: String,
-        instances: Arc<Instances>,
+        servers: Arc<SdkServers>,
     },
-    /// An entry without consent, or without sense: there is nothing that could be opened.
-    Withheld,
+    /// The entry is invalid or not approved: there is nothing to connect to.
+    None,
 }
 
-impl From<ServerInstance> for Endpoint {
-    fn from(instance: ServerInstance) -> Self {
-        match instance.into_kind() {
-            Kind::Local(server) => Self::Local(server),
-            Kind::Stream(dial) => Self::Stream(dial),
-        }
-    }
-}
-
-impl Endpoint {
+impl ServerEndpoint {
     pub(crate) fn is_child(&self) -> bool {
         matches!(self, Self::Stdio(_))
     }
 
     pub(crate) fn is_remote(&self) -> bool {
-        matches!(self, Self::Remote(_))
-    }
-
-    pub(crate) fn kind_name(&self) -> &'static str {
-        match self {
-            Self::Stdio(_) => "stdio",
-            Self::Local(_) | Self::Named { .. } => "sdk",
-            Self::Stream(_) => "stream",
-            Self::Remote(remote) => remote.kind_name(),
-            Self::Withheld => "withheld",
-        }
+        matches!(self, Self::Http(_))
     }
 }
 
-/// What an attempt needs to know.
-pub(crate) struct Site {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) context: SessionContext,
-    pub(crate) deadlines: Deadlines,
-    /// Our environment, as far as it was passed in.
-    pub(crate) variables: Arc<Variables>,
-    /// Where a child without a `cwd` of its own works.
-    pub(crate) directory: Option<PathBuf>,
-    /// What the user approved, where that was a certain program.
-    pub(crate) seal: Option<PinnedProgram>,
-    pub(crate) memory: Arc<dyn ServerCache>,
-    /// Under which key this server is remembered; servers made in code are not.
-    pub(crate) memory_key: Option<String>,
-    pub(crate) children: ProcessSupervisor,
-    pub(crate) tasks: TaskTracker,
+/// Everything that the owner of a server needs to connect to it.
+pub(crate) struct ConnectSetup {
+    pub(crate) endpoint: ServerEndpoint,
+    pub(crate) client: ClientContext,
+    /// The environment of this process, as far as the embedding program passed it in.
+    pub(crate) environment: Arc<Variables>,
+    /// The working directory of a child whose entry has no `cwd`.
+    pub(crate) working_directory: Option<PathBuf>,
+    /// The identity of the program that the user approved.
+    pub(crate) approved_program: Option<PinnedProgram>,
+    pub(crate) server_cache: Arc<dyn ServerCache>,
+    /// The cache key of this server. Servers that the embedding program added have none.
+    pub(crate) cache_key: Option<String>,
     pub(crate) stop: CancellationToken,
-    /// Proxies and certificates.
-    pub(crate) network: Arc<Network>,
-    /// How remote servers are looked after.
-    pub(crate) health: Health,
-    /// When the servers of the host are tried again.
+    /// Spreads simultaneous reconnects of the host's servers.
     pub(crate) retry_slots: Arc<RetrySlots>,
 }
 
-/// An open session and what has to be ended with it.
-pub(crate) struct Live {
-    pub(crate) session: Session,
-    process: Option<ChildProcess>,
-    pub(crate) stderr: Option<StderrTail>,
-    deadlines: Deadlines,
-    /// Ends the tasks that serve this session.
-    stop: CancellationToken,
-    began: Instant,
-    /// How it came to be.
-    pub(crate) attempt: Attempt,
+/// Why a connection attempt failed, or why a session ended.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error("the embedding program offers no server named {name}{}", known_names(.known))]
+    UnknownSdkServer {
+        name: String,
+        /// The names that the embedding program offers.
+        known: Vec<String>,
+    },
+    #[error("not approved")]
+    NotApproved,
+    #[error("{error}")]
+    Client {
+        error: ClientError,
+        /// A variable that the server names in its last output and that is set but not passed on.
+        missing_variable: Option<String>,
+    },
 }
 
-impl Live {
-    fn without_child(session: Session, deadlines: Deadlines, stop: CancellationToken) -> Self {
-        Self {
-            session,
-            process: None,
-            stderr: None,
-            deadlines,
-            stop,
-            began: Instant::now(),
-            attempt: Attempt::default(),
+impl From<ClientError> for ConnectError {
+    fn from(error: ClientError) -> Self {
+        Self::Client {
+            error,
+            missing_variable: None,
+        }
+    }
+}
+
+impl ConnectError {
+    /// The error of the connection attempt, if one was made.
+    fn client(&self) -> Option<&ClientError> {
+        match self {
+            Self::Client { error, .. } => Some(error),
+            Self::UnknownSdkServer { .. } | Self::NotApproved => None,
         }
     }
 
-    /// How long it has lasted.
-    pub(crate) fn age(&self) -> Duration {
-        self.began.elapsed()
+    /// Whether another attempt would fail for the same reason.
+    pub(crate) fn is_permanent(&self) -> bool {
+        self.client().is_none_or(ClientError::is_permanent)
     }
 
-    /// Ends the session and the child: stdin is closed first, then it is waited for, then signals.
-    pub(crate) async fn shut_down(mut self) {
-        let session = self.session.clone();
-        // What was given up by now is not to go on for want of a word.
-        let _ = timeout(self.deadlines.exit_after_eof, session.flush_notifications()).await;
-        self.session.close();
-        if let Session::StreamableHttp(http) = session {
-            http.delete_session(self.deadlines.exit_after_eof).await;
+    /// Whether the server was started and then exited.
+    pub(crate) fn is_crash(&self) -> bool {
+        self.client().is_some_and(ClientError::is_crash)
+    }
+
+    /// The stage that failed.
+    pub(crate) fn stage(&self) -> ConnectStage {
+        self.client().map_or(ConnectStage::Open, ClientError::stage)
+    }
+
+    /// The delay that the server asked for.
+    pub(crate) fn retry_after(&self) -> Option<std::time::Duration> {
+        self.client().and_then(ClientError::retry_after)
+    }
+
+    /// The login that the server requires.
+    pub(crate) fn login(&self) -> Option<&LoginRequired> {
+        match self.client() {
+            Some(ClientError::NeedsLogin(login)) => Some(login),
+            _ => None,
         }
-        if let Some(process) = self.process.take() {
-            process
-                .shut_down(
-                    self.deadlines.exit_after_eof,
-                    self.deadlines.exit_after_term,
-                )
-                .await;
+    }
+
+    /// What the user can do about the error.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownSdkServer { name, .. } => Some(connect_hint::unknown_sdk_server(name)),
+            Self::NotApproved => None,
+            Self::Client {
+                missing_variable: Some(name),
+                ..
+            } => Some(connect_hint::missing_variable(name)),
+            Self::Client { error, .. } => connect_hint::client_error(error),
         }
-        self.stop.cancel();
     }
+}
 
-    /// Whether there is a process of ours behind it.
-    pub(crate) fn has_child(&self) -> bool {
-        self.process.is_some()
+fn known_names(known: &[String]) -> String {
+    match known {
+        [] => String::new(),
+        names => format!("; it offers {}", names.join(", ")),
     }
+}
 
-    /// Comes back when the session is over, or when its child is: somebody else may hold the
-    /// child's output open for ever.
-    pub(crate) async fn ended(&mut self) {
-        let session = self.session.clone();
-        tokio::select! {
-            biased;
-            _ = session.ended() => {}
-            () = self.child_ended() => {
-                // What it wrote before it left is still to be read.
-                let _ = timeout(LAST_WORDS, session.ended()).await;
-                session.close();
+impl ConnectSetup {
+    /// Opens a session before `until`.
+    pub(crate) async fn connect(&self, until: Instant) -> Result<LiveSession, ConnectError> {
+        let endpoint = self.client_endpoint()?;
+        let cached_era = self
+            .cache_key
+            .as_deref()
+            .and_then(|key| self.server_cache.era(key));
+        let mut era = cached_era;
+        let outcome = connect(&endpoint, &self.client, &mut era, until).await;
+        if let Some(key) = &self.cache_key {
+            match era {
+                Some(era) if cached_era != Some(era) => self.server_cache.remember_era(key, era),
+                None if cached_era.is_some() => self.server_cache.forget_era(key),
+                _ => {}
             }
         }
+        outcome.map_err(|error| self.with_missing_variable(error))
     }
 
-    async fn child_ended(&mut self) {
-        match &mut self.process {
-            Some(process) => drop(process.wait().await),
-            None => std::future::pending().await,
-        }
+    /// Returns why `live` ended.
+    pub(crate) async fn session_failure(&self, live: &mut LiveSession) -> ConnectError {
+        self.with_missing_variable(live.failure().await)
     }
 
-    /// Says how a session that ended by itself came to its end.
-    pub(crate) async fn post_mortem(&mut self, site: &Site) -> ConnectError {
-        // Writing may fail before all was read: the end of the session is when both are over.
-        let end = timeout(2 * LAST_WORDS, self.session.ended()).await;
-        let end = end.unwrap_or(SessionEnd::Eof { partial_line: None });
-        if let SessionEnd::NeedsLogin(challenge) = end {
-            return ConnectError::NeedsLogin(challenge);
-        }
-        let exit = self.exit().await;
-        let last_words = self.last_words().await;
-        gone(&end, exit, last_words, site)
+    fn client_endpoint(&self) -> Result<Endpoint, ConnectError> {
+        Ok(match &self.endpoint {
+            ServerEndpoint::Stdio(config) => Endpoint::Process(launch(
+                config,
+                &self.environment,
+                self.working_directory.as_deref(),
+                self.approved_program.clone(),
+            )),
+            ServerEndpoint::Http(endpoint) => Endpoint::Http(endpoint.clone()),
+            ServerEndpoint::Stream(connector) => Endpoint::Stream(Arc::clone(connector)),
+            ServerEndpoint::InProcess(instance) => instance.clone().into(),
+            ServerEndpoint::Sdk { name, servers } => servers
+                .find(name)
+                .map_err(|known| ConnectError::UnknownSdkServer {
+                    name: name.clone(),
+                    known,
+                })?
+                .into(),
+            ServerEndpoint::None => return Err(ConnectError::NotApproved),
+        })
     }
 
-    async fn exit(&mut self) -> Option<ExitOutcome> {
-        let process = self.process.as_mut()?;
-        timeout(LAST_WORDS, process.wait()).await.ok()
-    }
-
-    /// What it printed, once it has had the time to print it.
-    async fn last_words(&self) -> LastWords {
-        if let Some(stderr) = &self.stderr {
-            let _ = timeout(LAST_WORDS, stderr.drained()).await;
-        }
-        self.words_so_far()
-    }
-
-    fn words_so_far(&self) -> LastWords {
-        let noise = match &self.session {
-            Session::Line(line) => line.stray_output(),
+    fn with_missing_variable(&self, error: ClientError) -> ConnectError {
+        let missing_variable = match (&self.endpoint, &error) {
+            (ServerEndpoint::Stdio(config), ClientError::SessionEnded { output, .. }) => {
+                environment::missing_variable(&output.stderr, &self.environment, config)
+            }
             _ => None,
         };
-        let stderr = self.stderr.as_ref().map(StderrTail::last_lines);
-        LastWords {
-            stderr: stderr.unwrap_or_default(),
-            noise,
+        ConnectError::Client {
+            error,
+            missing_variable,
         }
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        self.session.close();
-        self.stop.cancel();
-    }
-}
-
-fn gone(
-    end: &SessionEnd,
-    exit: Option<ExitOutcome>,
-    last_words: LastWords,
-    site: &Site,
-) -> ConnectError {
-    let what = match (end, exit) {
-        (
-            SessionEnd::Eof { partial_line: None } | SessionEnd::Io(_) | SessionEnd::Closed,
-            Some(exit),
-        ) => format!("the server {exit}"),
-        (end, Some(exit)) => format!("{end}; it {exit}"),
-        (end, None) => end.to_string(),
-    };
-    let withheld = match &site.endpoint {
-        Endpoint::Stdio(config) => {
-            environment::named_but_withheld(&last_words.stderr, &site.variables, config)
-        }
-        _ => None,
-    };
-    ConnectError::Gone {
-        what,
-        last_words,
-        withheld,
-    }
-}
-
-/// By which of its transports a server is spoken to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Usual,
-    /// The oldest one over HTTP.
-    Sse2024Session,
-}
-
-/// Opens a session before `end`.
-pub(crate) async fn connect(site: &Site, end: Instant) -> Result<Live, ConnectError> {
-    let kind = match &site.endpoint {
-        Endpoint::Remote(remote) => Some(remote.kind),
-        _ => None,
-    };
-    if kind == Some(RemoteKind::Sse) {
-        return attempt(site, Opening::Initialize, Way::Sse2024Session, end).await;
-    }
-    match connect_usually(site, end).await {
-        Err(error @ ConnectError::NotStreamable(_)) if kind == Some(RemoteKind::Negotiated) => {
-            match attempt(site, Opening::Initialize, Way::Sse2024Session, end).await {
-                // Neither of them is there: what was said first is to be heard.
-                Err(ConnectError::Unreachable(_) | ConnectError::NotStreamable(_)) => {
-                    Err(error.of_both())
-                }
-                other => other,
-            }
-        }
-        other => other,
-    }
-}
-
-async fn connect_usually(site: &Site, end: Instant) -> Result<Live, ConnectError> {
-    let mut remembered = site
-        .memory_key
-        .as_deref()
-        .and_then(|key| site.memory.era(key));
-    let first = match remembered {
-        Some(Era::Legacy) => Opening::Initialize,
-        Some(Era::Modern) | None => Opening::Probe,
-    };
-    let live = match attempt(site, first, Way::Usual, end).await {
-        // It minds the probe, or no longer speaks what it spoke before: one more try.
-        Err(gone @ ConnectError::Gone { .. }) if first == Opening::Probe => {
-            match attempt(site, Opening::Initialize, Way::Usual, end).await {
-                // So it did not mind the probe, it only went away: it may come back.
-                Err(ConnectError::Refused(_)) => Err(gone),
-                other => other,
-            }
-        }
-        Err(error) if first == Opening::Initialize && error.is_of_handshake() => {
-            // What was remembered may be to blame: without it there is one more way to try.
-            site.forget_era();
-            remembered = None;
-            match error {
-                ConnectError::Gone { .. }
-                | ConnectError::Refused(_)
-                | ConnectError::NotStreamable(_) => {
-                    attempt(site, Opening::Probe, Way::Usual, end).await
-                }
-                other => Err(other),
-            }
-        }
-        other => other,
-    }?;
-    site.remember_era(&live.session, remembered);
-    Ok(live)
-}
-
-impl Site {
-    fn forget_era(&self) {
-        if let Some(key) = &self.memory_key {
-            self.memory.forget_era(key);
-        }
-    }
-
-    fn remember_era(&self, session: &Session, remembered: Option<Era>) {
-        // A server whose first answer gets lost needs a question that it may fail to answer.
-        let was_garbled = matches!(session, Session::Line(line) if line.lost_a_message());
-        let era = session.handshake().map(|handshake| handshake.version.era());
-        if let (Some(key), Some(era)) = (&self.memory_key, era)
-            && remembered != Some(era)
-            && !was_garbled
-        {
-            self.memory.remember_era(key, era);
-        }
-    }
-}
-
-async fn attempt(
-    site: &Site,
-    opening: Opening,
-    way: Way,
-    end: Instant,
-) -> Result<Live, ConnectError> {
-    let began = Instant::now();
-    let opened = timeout_at(end, open(site, way)).await;
-    let mut live = opened.map_err(|_| ConnectError::TimedOut {
-        after: site.deadlines.startup,
-        last_words: LastWords::default(),
-    })??;
-    let opened = Instant::now();
-    live.attempt.opening = Some(opened - began);
-    let left = end.saturating_duration_since(opened);
-    let outcome = timeout_at(end, agree(&live.session, opening, left, site)).await;
-    let error = match outcome {
-        Ok(Ok(handshake)) => {
-            if let Some(handshake) = handshake {
-                set_handshake(&live.session, handshake, site).await;
-                ask_for_log(&live.session, site);
-                live.attempt.handshake = Some(opened.elapsed());
-            }
-            return Ok(live);
-        }
-        Ok(Err(HandshakeError::Gone)) => live.post_mortem(site).await,
-        Ok(Err(HandshakeError::Refused(status))) => ConnectError::Refused(status),
-        Ok(Err(HandshakeError::Failed(error))) => unreachable_by(error),
-        Ok(Err(HandshakeError::TimedOut)) | Err(_) => ConnectError::TimedOut {
-            after: site.deadlines.startup,
-            last_words: live.words_so_far(),
-        },
-    };
-    live.shut_down().await;
-    Err(error)
-}
-
-/// The first exchange; a server in this process needs none.
-async fn agree(
-    session: &Session,
-    opening: Opening,
-    left: Duration,
-    site: &Site,
-) -> Result<Option<ServerHello>, HandshakeError> {
-    let handshake = match session {
-        Session::Line(line) => shake_hands(line, opening, left, &site.deadlines).await?,
-        Session::StreamableHttp(http) => {
-            // What is remote takes more room than all else.
-            Box::pin(shake_hands(http, opening, left, &site.deadlines)).await?
-        }
-        Session::Sse2024(sse) => shake_hands_on_stream(sse, left).await?,
-        Session::Local(_) => return Ok(None),
-    };
-    Ok(Some(handshake))
-}
-
-async fn set_handshake(session: &Session, mut handshake: ServerHello, site: &Site) {
-    if session.is_remote() {
-        // It knows the credential that it was asked with.
-        site.context.redactor.redact_hello(&mut handshake);
-    }
-    match session {
-        Session::Line(line) => {
-            let is_modern = handshake.version.era() == Era::Modern;
-            let interests = Interests::in_what(&handshake.capabilities);
-            line.set_handshake(handshake);
-            if is_modern && !interests.is_none() {
-                let mut listening = Box::pin(Arc::clone(line).listen(interests));
-                // Asked before the first listing, so that no change falls between the two.
-                let _ = (&mut listening).now_or_never();
-                site.tasks.spawn(listening);
-            }
-        }
-        Session::StreamableHttp(http) => http.set_handshake(handshake).await,
-        Session::Sse2024(sse) => sse.set_handshake(handshake),
-        Session::Local(_) => {}
-    }
-}
-
-/// Asks for the server's log where that is wanted. Nothing waits for the answer.
-fn ask_for_log(session: &Session, site: &Site) {
-    if site.context.log_level.is_some() {
-        let (session, deadline) = (session.clone(), Deadline::after(site.deadlines.list));
-        site.tasks
-            .spawn(async move { session.set_log_level(deadline).await });
-    }
-}
-
-/// Why a remote server could not be opened.
-fn unreachable_by(error: RequestError) -> ConnectError {
-    match error {
-        RequestError::NeedsLogin(challenge) => ConnectError::NeedsLogin(challenge),
-        RequestError::Transport(failed) => match failed.status {
-            Some(400 | 404 | 405) => ConnectError::NotStreamable(failed),
-            _ => ConnectError::Unreachable(failed),
-        },
-        RequestError::InvalidResponse(problem) => ConnectError::Refused(Refusal::Unusable(problem)),
-        RequestError::ErrorResponse(error) => ConnectError::Refused(Refusal::Refused(error)),
-        other => ConnectError::Unreachable(TransportFailure::unknown(other.to_string())),
-    }
-}
-
-async fn open(site: &Site, way: Way) -> Result<Live, ConnectError> {
-    // Not the server's own: its last words are read until it is gone.
-    let stop = CancellationToken::new();
-    let deadlines = site.deadlines.clone();
-    let (streams, process, stderr) = match &site.endpoint {
-        Endpoint::Stdio(config) => {
-            let home = site.directory.as_deref();
-            let seal = site.seal.clone();
-            let started = stdio::start(config, &site.variables, home, seal, &site.children).await?;
-            let stderr = StderrTail::spawn(
-                started.stderr,
-                site.context.limits.stderr_tail_bytes,
-                site.context.redactor.clone(),
-                &site.tasks,
-                stop.clone(),
-            );
-            (started.streams, Some(started.process), Some(stderr))
-        }
-        Endpoint::Stream(dial) => (
-            dialled(dial.as_ref(), site.deadlines.startup).await?,
-            None,
-            None,
-        ),
-        Endpoint::Local(server) => {
-            let session = open_local(Arc::clone(server), site, stop.child_token())?;
-            return Ok(Live::without_child(session, deadlines, stop));
-        }
-        Endpoint::Named { name, instances } => match named(name, instances)?.into_kind() {
-            Kind::Stream(dial) => {
-                let streams = dialled(dial.as_ref(), site.deadlines.startup).await?;
-                (streams, None, None)
-            }
-            Kind::Local(server) => {
-                let session = open_local(server, site, stop.child_token())?;
-                return Ok(Live::without_child(session, deadlines, stop));
-            }
-        },
-        Endpoint::Remote(remote) => {
-            let session = Box::pin(open_remote(remote, way, site, stop.child_token())).await?;
-            return Ok(Live::without_child(session, deadlines, stop));
-        }
-        Endpoint::Withheld => return Err(ConnectError::Withheld),
-    };
-    let context = site.context.clone();
-    let session = LineSession::spawn(streams, context, &site.tasks, stop.child_token());
-    Ok(Live {
-        session: Session::Line(session),
-        process,
-        stderr,
-        deadlines,
-        stop,
-        began: Instant::now(),
-        attempt: Attempt::default(),
-    })
-}
-
-fn named(name: &str, instances: &Instances) -> Result<ServerInstance, ConnectError> {
-    instances
-        .named(name)
-        .map_err(|provided| ConnectError::NotProvided {
-            name: name.to_owned(),
-            provided,
-        })
-}
-
-fn open_local(
-    server: Arc<dyn LocalServer>,
-    site: &Site,
-    stop: CancellationToken,
-) -> Result<Session, ConnectError> {
-    let limits = &site.context.limits;
-    let session = LocalSession::open(server, limits, &site.tasks, stop);
-    session.map(Session::Local).map_err(ConnectError::Defective)
-}
-
-async fn open_remote(
-    remote: &RemoteEndpoint,
-    way: Way,
-    site: &Site,
-    stop: CancellationToken,
-) -> Result<Session, ConnectError> {
-    let target = Target {
-        url: remote.url.clone(),
-        tls: remote.tls.clone(),
-    };
-    let network = Arc::clone(&site.network);
-    let client = HttpClient::new(target, network, site.deadlines.connect, site.tasks.clone())
-        .map_err(|error| ConnectError::Unreachable(TransportFailure::from(&error)))?;
-    let (server, url) = (site.context.server.clone(), remote.url.clone());
-    let client = AuthorizedClient::new(server, url, client, Arc::clone(&remote.auth));
-    let context = site.context.clone();
-    match way {
-        Way::Usual => {
-            let http = StreamableHttpSession::new(client, context, &site.tasks, stop, &site.health);
-            Ok(Session::StreamableHttp(http))
-        }
-        Way::Sse2024Session => {
-            let stream =
-                Sse2024Session::open(client, context, &site.tasks, stop, &site.health).await;
-            stream.map(Session::Sse2024).map_err(unreachable_by)
-        }
-    }
-}
-
-async fn dialled(dial: &dyn Connector, within: Duration) -> Result<Streams, ConnectError> {
-    match timeout(within, dial.connect()).await {
-        Ok(Ok(streams)) => Ok(streams),
-        Ok(Err(error)) => Err(ConnectError::Dial(error.to_string())),
-        Err(_) => Err(ConnectError::Dial(format!(
-            "no connection within {within:?}"
-        ))),
     }
 }

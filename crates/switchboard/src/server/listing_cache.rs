@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::catalog::paging;
 use crate::limits::Limits;
-use crate::mcp::{Prompt, Resource, ResourceTemplate};
-use crate::session::list_kind::ListItem;
-use crate::session::{RequestError, Session, SessionKey};
-use crate::sync::lock;
+use switchboard_client::session::list_kind::ListItem;
+use switchboard_client::session::pagination;
+use switchboard_client::session::{RequestError, Session, SessionKey};
+use switchboard_wire::mcp::{Prompt, Resource, ResourceTemplate};
+use switchboard_wire::sync::lock;
 
 /// The cached listings of one server.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl<T: ListItem> ListingCache<T> {
         let is_announced =
             T::is_announced(&session.capabilities()) && session.receives_changes(T::CHANGE_KIND);
         let change_count = session.change_count(T::CHANGE_KIND);
-        let listing = paging::list::<T>(session, limits, page_timeout, end).await?;
+        let listing = pagination::list::<T>(session, limits, page_timeout, end).await?;
         for note in &listing.notes {
             tracing::warn!(note, "listing");
         }

@@ -12,23 +12,24 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::connect::Site;
+use super::connect::ConnectSetup;
 use super::owner::RefreshReply;
-use crate::catalog::paging::{self, Listing};
-use crate::interact::BoxFuture;
-use crate::mcp::Tool;
-use crate::session::list_changes::ListChangeKind;
-use crate::session::{RequestError, Session};
+use switchboard_client::session::list_changes::ListChangeKind;
+use switchboard_client::session::pagination;
+use switchboard_client::session::pagination::Listing;
+use switchboard_client::session::{RequestError, Session};
+use switchboard_wire::BoxFuture;
+use switchboard_wire::mcp::Tool;
 
 /// Lists all tools of a session before `end`.
 pub(super) fn list_tools(
-    site: &Site,
+    site: &ConnectSetup,
     session: &Session,
     end: Instant,
 ) -> impl Future<Output = Result<Listing<Tool>, RequestError>> + Send + use<> {
-    let (session, limits) = (session.clone(), Arc::clone(&site.context.limits));
-    let page_timeout = site.deadlines.list;
-    async move { paging::list(&session, &limits, page_timeout, end).await }
+    let (session, limits) = (session.clone(), Arc::clone(&site.client.session.limits));
+    let page_timeout = site.client.deadlines.list;
+    async move { pagination::list(&session, &limits, page_timeout, end).await }
 }
 
 /// The expiry time of the last tool listing. Shared by the owner, which sets it, and the handle,
@@ -134,7 +135,7 @@ impl ListingRefresh {
     /// the next call.
     pub(super) async fn next(
         &mut self,
-        site: &Site,
+        site: &ConnectSetup,
         session: &Session,
         expiry: &ListingExpiry,
     ) -> Result<Listing<Tool>, RequestError> {
@@ -150,7 +151,7 @@ impl ListingRefresh {
                     tokio::time::sleep_until(due).await;
                     self.due = None;
                     self.in_flight_orders.append(&mut self.waiting_orders);
-                    let end = Instant::now() + site.deadlines.startup;
+                    let end = Instant::now() + site.client.deadlines.startup;
                     self.in_flight = Some(Box::pin(list_tools(site, session, end)));
                 }
                 None => {

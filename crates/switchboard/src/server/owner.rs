@@ -17,26 +17,27 @@ use tokio::time::Instant;
 use super::ServerHandle;
 use super::backoff::{Backoff, ConnectionFailure, FailureKind, GiveUpReason, RetryDecision};
 use super::change_events::ChangeEvents;
-use super::connect::{ConnectError, Live, Site, connect};
+use super::connect::{ConnectError, ConnectSetup};
 use super::listing_refresh::{ListingExpiry, ListingRefresh, list_tools};
 use super::state::{FailureReason, Phase, State};
-use crate::auth::login::LoginRequired;
-use crate::catalog::paging::Listing;
 use crate::catalog::{CatalogPublisher, ServerKey};
 use crate::event::{Event, EventSink};
-use crate::mcp::Tool;
-use crate::session::list_changes::ListChangeKind;
-use crate::session::{RequestError, SessionEnd};
-use crate::status::{Attempt, ConnectStage};
+use crate::status::{ConnectAttempt, ConnectStage};
 use orders::{Activity, OrderOutcome};
 pub(crate) use orders::{Control, RefreshReply};
+use switchboard_client::auth::LoginRequired;
+use switchboard_client::connect::LiveSession;
+use switchboard_client::session::list_changes::ListChangeKind;
+use switchboard_client::session::pagination::Listing;
+use switchboard_client::session::{RequestError, SessionEnd};
+use switchboard_wire::mcp::Tool;
 
 /// Minimum interval between immediate reconnects after an expired session.
 const MIN_IMMEDIATE_RECONNECT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Owner {
     pub(super) key: ServerKey,
-    pub(super) site: Arc<Site>,
+    pub(super) site: Arc<ConnectSetup>,
     pub(super) orders: mpsc::Receiver<Control>,
     pub(super) state: watch::Sender<State>,
     pub(super) catalog: Arc<CatalogPublisher>,
@@ -55,7 +56,7 @@ pub(crate) struct Owner {
 enum Step {
     WaitForOrder,
     Connect,
-    Serve(Box<Live>),
+    Serve(Box<LiveSession>),
     RetryAt(Instant),
     End,
 }
@@ -205,7 +206,7 @@ impl Owner {
 
     fn on_connected(
         &mut self,
-        live: Live,
+        live: LiveSession,
         listing: Result<Listing<Tool>, RequestError>,
         started: Instant,
     ) -> Step {
@@ -244,8 +245,8 @@ impl Owner {
             self.events.send(|| Event::ListingNoted { server, note });
         }
         self.listing_expiry.restart(listing.ttl());
-        if let Some(key) = &self.site.memory_key {
-            self.site.memory.remember_tools(key, &listing.items);
+        if let Some(key) = &self.site.cache_key {
+            self.site.server_cache.remember_tools(key, &listing.items);
         }
         self.state
             .send_modify(|state| state.notes = Arc::new(listing.notes));
@@ -269,9 +270,9 @@ impl Owner {
         let attempt = self.attempts;
         let stage = error.stage();
         self.state
-            .send_modify(|state| state.attempt = Some(Attempt::failed_at(stage)));
-        if let ConnectError::NeedsLogin(login) = error {
-            return self.wait_for_login(login.clone());
+            .send_modify(|state| state.attempt = Some(ConnectAttempt::failed_at(stage)));
+        if let Some(login) = error.login() {
+            return self.wait_for_login(Box::new(login.clone()));
         }
         let failure = ConnectionFailure {
             retry_after: error.retry_after(),
@@ -319,7 +320,7 @@ impl Owner {
     }
 
     async fn wait_for_retry(&mut self, mut at: Instant) -> Step {
-        let mut resumed = self.site.health.resumed.clone();
+        let mut resumed = self.site.client.health.resumed.clone();
         resumed.mark_unchanged();
         let is_remote = self.site.endpoint.is_remote();
         loop {
@@ -343,7 +344,7 @@ impl Owner {
         }
     }
 
-    async fn serve(&mut self, mut live: Live) -> Step {
+    async fn serve(&mut self, mut live: LiveSession) -> Step {
         let mut refresh = ListingRefresh::new(self.state.borrow().error.is_some());
         let mut change_events = ChangeEvents::new();
         let site = Arc::clone(&self.site);
@@ -405,7 +406,7 @@ impl Owner {
     }
 
     /// Determines why the session ended by itself, and decides when to reconnect.
-    async fn on_session_end(&mut self, mut live: Live) -> Step {
+    async fn on_session_end(&mut self, mut live: LiveSession) -> Step {
         self.catalog.set_available(&self.key, false);
         self.publish(|state| {
             state.phase = Phase::Lost;
@@ -421,7 +422,7 @@ impl Owner {
         if matches!(end, SessionEnd::TooManyFailures(_)) {
             self.backoff.record_session_failure(live.age());
         }
-        let error = live.post_mortem(&self.site).await;
+        let error = self.site.session_failure(&mut live).await;
         self.publish(|state| state.error = Some(error.to_string()));
         live.shut_down().await;
         let kind = if had_child {
@@ -446,7 +447,7 @@ impl Owner {
     }
 
     /// Removes the session from the published state, then closes it.
-    async fn close(&self, live: Live) {
+    async fn close(&self, live: LiveSession) {
         self.publish(|state| state.session = None);
         live.shut_down().await;
     }
@@ -459,15 +460,15 @@ fn listing_failed(error: &RequestError) -> String {
 /// Opens a session and lists its tools. A listing that fails does not fail the session, unless the
 /// session ended.
 async fn connect_and_list(
-    site: &Site,
-) -> Result<(Live, Result<Listing<Tool>, RequestError>), ConnectError> {
-    let end = Instant::now() + site.deadlines.startup;
-    let mut live = connect(site, end).await?;
+    site: &ConnectSetup,
+) -> Result<(LiveSession, Result<Listing<Tool>, RequestError>), ConnectError> {
+    let end = Instant::now() + site.client.deadlines.startup;
+    let mut live = site.connect(end).await?;
     let started = Instant::now();
     let listing = list_tools(site, &live.session, end).await;
     live.attempt.listing = Some(started.elapsed());
     if let Err(RequestError::Lost { .. }) = &listing {
-        return Err(live.post_mortem(site).await);
+        return Err(site.session_failure(&mut live).await);
     }
     Ok((live, listing))
 }

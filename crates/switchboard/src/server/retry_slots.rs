@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::sync::lock;
+use switchboard_wire::sync::lock;
 
 /// The length of a slot. One attempt is due per slot.
 const SLOT: Duration = Duration::from_micros(12_500);

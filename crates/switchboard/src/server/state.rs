@@ -9,12 +9,12 @@ use std::time::Duration;
 use switchboard_config::PendingReason;
 use tokio::time::Instant;
 
-use crate::auth::login::LoginRequired;
 use crate::id::Generation;
-use crate::mcp::ServerHello;
-use crate::session::Session;
-use crate::status::{Attempt, ConnectionStatus, ServerPhase};
-use crate::transport::stderr::StderrTail;
+use crate::status::{ConnectAttempt, ConnectionStatus, ServerPhase};
+use switchboard_client::auth::LoginRequired;
+use switchboard_client::session::Session;
+use switchboard_client::stderr::StderrTail;
+use switchboard_wire::mcp::ServerHello;
 
 /// Where a server is in its life cycle. [`ServerPhase`] is the public form without the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub(crate) struct State {
     /// Time from the start of the last attempt until the tools were listed.
     pub(crate) connect_time: Option<Duration>,
     /// The progress of the last connection attempt.
-    pub(crate) attempt: Option<Attempt>,
+    pub(crate) attempt: Option<ConnectAttempt>,
     /// Problems found in the last tool listing.
     pub(crate) notes: Arc<Vec<String>>,
     /// The last stderr lines of the child process.

@@ -6,7 +6,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::content::{Block, Output, base64, sanitize};
-use crate::mcp::{Json, ReadResourceResult, ResourceBody};
+use switchboard_wire::mcp::{Json, ReadResourceResult, ResourceBody};
 
 /// Two snapshots are equal if their hashes are.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::call::{CallContext, CallOrigin};
 use crate::content::{field, fit, sanitize};
 use crate::event::{Event, EventSink};
 use crate::id::{Principal, ServerName, WatchId};
-use crate::sync::lock;
+use switchboard_wire::sync::lock;
 
 /// How much of an error message an event shows, in bytes.
 const MAX_SUMMARY_BYTES: usize = 500;

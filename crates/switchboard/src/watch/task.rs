@@ -22,8 +22,8 @@ use crate::limits::LARGE;
 use crate::query::QueryError;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
-use crate::session::subscriptions::{Subscription, SubscriptionEvent};
-use crate::session::{Session, run_blocking};
+use switchboard_client::session::subscriptions::{Subscription, SubscriptionEvent};
+use switchboard_client::session::{Session, run_blocking};
 
 /// A burst of notifications causes one refresh: after this time without a notification.
 const DEBOUNCE_QUIET: Duration = Duration::from_millis(150);

@@ -9,19 +9,19 @@ use switchboard_wire::BoxFuture;
 use url::Url;
 
 use super::{HostInner, project_directory};
-use crate::auth::credential::secret_parts;
-use crate::auth::fixed::is_of_protocol;
-use crate::auth::helper::HeadersHelper;
-use crate::auth::{
-    AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential, Learning,
-    StaticHeaders, WithHeaders,
-};
-use crate::server::connect::Endpoint;
+use crate::headers_helper::HeadersHelper;
+use crate::host::claude_ai;
+use crate::server::connect::ServerEndpoint;
 use crate::server::state::FailureReason;
-use crate::telemetry::Redactor;
-use crate::transport::http::TlsConfig;
-use crate::transport::proxy;
-use crate::transport::remote::{RemoteEndpoint, address};
+use switchboard_client::auth::{
+    AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential, RedactingProvider,
+    StaticHeaders, WithStaticHeaders,
+};
+use switchboard_client::auth::{is_protocol_header, secret_parts};
+use switchboard_client::http::{
+    HttpEndpoint, HttpTransport, TlsConfig, UrlError, parse_server_url,
+};
+use switchboard_wire::redact::Redactor;
 
 impl HostInner {
     /// The endpoint of a remote entry, or why its URL or its headers are not usable.
@@ -29,9 +29,9 @@ impl HostInner {
         &self,
         spec: &LaunchSpec,
         config: &RemoteConfig,
-    ) -> Result<Endpoint, FailureReason> {
-        let url = address(&config.url).map_err(|error| FailureReason {
-            hint: Some(error.hint()),
+    ) -> Result<ServerEndpoint, FailureReason> {
+        let url = parse_server_url(&config.url).map_err(|error| FailureReason {
+            hint: Some(url_hint(&error)),
             error: error.to_string(),
         })?;
         let headers = StaticHeaders::of_entry(&config.headers).map_err(|error| FailureReason {
@@ -40,10 +40,9 @@ impl HostInner {
         })?;
         let redactor = redactor(&url, config.headers.iter());
         let auth = self.auth_provider(spec, config, headers, &redactor);
-        Ok(Endpoint::Remote(RemoteEndpoint {
+        Ok(ServerEndpoint::Http(HttpEndpoint {
             url,
-            kind: config.kind,
-            is_claude_ai: false,
+            transport: http_transport(config.kind),
             tls: TlsConfig {
                 ca: config.tls.ca.clone(),
                 cert: config.tls.cert.clone(),
@@ -80,8 +79,8 @@ impl HostInner {
         match from_builder.or(helper) {
             None => Arc::new(headers),
             Some(provider) => {
-                let provider = Arc::new(Learning::new(provider, redactor.clone()));
-                Arc::new(WithHeaders { headers, provider })
+                let provider = Arc::new(RedactingProvider::new(provider, redactor.clone()));
+                Arc::new(WithStaticHeaders { headers, provider })
             }
         }
     }
@@ -91,9 +90,9 @@ impl HostInner {
         &self,
         url: &str,
         id: &str,
-    ) -> Result<Endpoint, FailureReason> {
+    ) -> Result<ServerEndpoint, FailureReason> {
         let defaults = &self.defaults;
-        let url = proxy::endpoint(url, id, &defaults.claude_ai_origins);
+        let url = claude_ai::connector_url(url, id, &defaults.claude_ai_origins);
         let url = url.map_err(|error| FailureReason {
             hint: Some(error.hint()),
             error: error.to_string(),
@@ -101,12 +100,11 @@ impl HostInner {
         let redactor = redactor(&url, []);
         let account = defaults.claude_ai_account.as_ref().map(Arc::clone);
         let account = account.unwrap_or_else(|| Arc::new(MissingClaudeAccount));
-        Ok(Endpoint::Remote(RemoteEndpoint {
+        Ok(ServerEndpoint::Http(HttpEndpoint {
             url,
-            kind: RemoteKind::Http,
-            is_claude_ai: true,
+            transport: HttpTransport::Streamable,
             tls: TlsConfig::default(),
-            auth: Arc::new(Learning::new(account, redactor.clone())),
+            auth: Arc::new(RedactingProvider::new(account, redactor.clone())),
             redactor,
         }))
     }
@@ -138,11 +136,29 @@ fn redactor<'a>(
     headers: impl IntoIterator<Item = (&'a String, &'a Secret)>,
 ) -> Redactor {
     let headers = headers.into_iter();
-    let headers = headers.filter(|(name, _)| !is_of_protocol(name));
+    let headers = headers.filter(|(name, _)| !is_protocol_header(name));
     let headers = headers.flat_map(|(_, value)| secret_parts(value.expose()));
     let in_url = secrets_in_arguments(&[url.to_string()]).into_iter();
     let in_query = url.query_pairs();
     let in_query = in_query.flat_map(|(name, value)| secrets_in_variable(&name, &value));
     let detected = in_url.chain(in_query);
     Redactor::new(headers.chain(detected.map(|secret| secret.expose().to_owned())))
+}
+
+fn http_transport(kind: RemoteKind) -> HttpTransport {
+    match kind {
+        RemoteKind::Http => HttpTransport::Streamable,
+        RemoteKind::Sse => HttpTransport::Sse2024,
+        RemoteKind::Negotiated => HttpTransport::Detect,
+    }
+}
+
+/// What the user can do about a URL that is not usable.
+pub(in crate::host) fn url_hint(error: &UrlError) -> String {
+    match error {
+        UrlError::Invalid(_) => "it begins with https:// or http:// and a host".to_owned(),
+        UrlError::Userinfo => "remove them and use a header instead: \"headers\": \
+             { \"Authorization\": \"Basic …\" }"
+            .to_owned(),
+    }
 }

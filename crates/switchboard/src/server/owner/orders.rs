@@ -6,9 +6,9 @@
 use tokio::sync::oneshot;
 
 use super::Owner;
-use crate::server::connect::Endpoint;
+use crate::server::connect::ServerEndpoint;
 use crate::server::state::Phase;
-use crate::session::RequestError;
+use switchboard_client::session::RequestError;
 
 /// An order to the owner of a server. The owner answers when the order is carried out.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Owner {
 
     /// Connects without regard to earlier failures. A withheld entry cannot be connected.
     fn start_fresh(&mut self, done: oneshot::Sender<()>) -> OrderOutcome {
-        if matches!(self.site.endpoint, Endpoint::Withheld) {
+        if matches!(self.site.endpoint, ServerEndpoint::None) {
             return acknowledge(done);
         }
         self.reset_failures();

@@ -1,0 +1,137 @@
+//! Why a connection attempt failed.
+//!
+//! The errors carry data. Texts that name config keys or commands are added by the caller.
+
+use std::fmt;
+use std::time::Duration;
+
+use switchboard_process::SpawnError;
+
+use super::negotiate::HandshakeRejection;
+use crate::auth::LoginRequired;
+use crate::connect_stage::ConnectStage;
+use crate::session::TransportFailure;
+
+/// Why a connection attempt failed, or why a session ended.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ConnectError {
+    /// The child process was not started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The embedder's [`Connector`](switchboard_wire::Connector) failed.
+    #[error("could not connect: {0}")]
+    Connector(String),
+    /// The in-process server returned invalid capabilities or panicked.
+    #[error("{0}")]
+    Defective(String),
+    /// The process exited or the stream ended.
+    #[error("{reason}{output}")]
+    SessionEnded {
+        /// The exit code or the transport error.
+        reason: String,
+        /// What the server printed.
+        output: ServerOutput,
+    },
+    /// The server responded, but not with a usable handshake.
+    #[error("{0}")]
+    Rejected(HandshakeRejection),
+    /// The connection failed, or the server responded with an HTTP error.
+    #[error("{0}")]
+    Unreachable(TransportFailure),
+    /// The URL does not accept streamable HTTP requests.
+    #[error("{0}")]
+    NotStreamable(TransportFailure),
+    /// The URL accepts neither streamable HTTP nor HTTP+SSE requests.
+    #[error("{0}")]
+    NoHttpTransport(TransportFailure),
+    /// The server requires a login.
+    #[error("{0}")]
+    NeedsLogin(Box<LoginRequired>),
+    /// No handshake within the startup deadline.
+    #[error("no response to the handshake within {limit:?}{output}")]
+    TimedOut {
+        /// The startup deadline.
+        limit: Duration,
+        /// What the server printed.
+        output: ServerOutput,
+    },
+}
+
+/// What a server printed before it failed, displayed as the end of an error message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerOutput {
+    /// The last lines of stderr.
+    pub stderr: String,
+    /// The first line on stdout that was not an MCP message.
+    pub stray_stdout: Option<String>,
+}
+
+impl fmt::Display for ServerOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = &self.stray_stdout {
+            write!(
+                f,
+                "; it printed {line:?} on stdout, which is not an MCP message"
+            )?;
+        }
+        if !self.stderr.is_empty() {
+            write!(f, "; last lines of its stderr:\n{}", self.stderr)?;
+        }
+        Ok(())
+    }
+}
+
+impl ConnectError {
+    /// Whether another attempt would fail for the same reason.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Spawn(error) => !matches!(error, SpawnError::Other { .. }),
+            Self::Defective(_) | Self::Rejected(_) | Self::NeedsLogin(_) => true,
+            Self::Connector(_)
+            | Self::SessionEnded { .. }
+            | Self::Unreachable(_)
+            | Self::NotStreamable(_)
+            | Self::NoHttpTransport(_)
+            | Self::TimedOut { .. } => false,
+        }
+    }
+
+    /// Whether the server was started and then exited.
+    pub fn is_crash(&self) -> bool {
+        matches!(self, Self::SessionEnded { .. })
+    }
+
+    /// The stage that failed.
+    pub fn stage(&self) -> ConnectStage {
+        match self {
+            Self::Spawn(_) | Self::Connector(_) | Self::Defective(_) => ConnectStage::Open,
+            Self::Unreachable(failure)
+            | Self::NotStreamable(failure)
+            | Self::NoHttpTransport(failure) => failure.stage,
+            Self::SessionEnded { .. } => ConnectStage::Alive,
+            Self::NeedsLogin(_) => ConnectStage::Login,
+            Self::Rejected(_) | Self::TimedOut { .. } => ConnectStage::Handshake,
+        }
+    }
+
+    /// The delay that the server asked for.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unreachable(failure) => failure.retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether the server was running but no session was established.
+    pub(super) fn failed_in_handshake(&self) -> bool {
+        matches!(self.stage(), ConnectStage::Alive | ConnectStage::Handshake)
+    }
+
+    /// The error of a URL at which the second HTTP transport failed as well.
+    pub(super) fn into_no_transport(self) -> Self {
+        match self {
+            Self::NotStreamable(failure) => Self::NoHttpTransport(failure),
+            other => other,
+        }
+    }
+}

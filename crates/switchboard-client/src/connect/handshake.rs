@@ -1,0 +1,272 @@
+//! Performs the handshake: `server/discover` of the modern era or `initialize` of the legacy era.
+//!
+//! This module sends the requests and waits; [`super::negotiate`] decides what a response means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::negotiate::{
+    AfterProbe, HandshakeRejection, ProbeOutcome, ProbeRequest, after_initialize, after_probe,
+};
+use crate::deadlines::Deadlines;
+use crate::session::http::{Sse2024Session, StreamableHttpSession};
+use crate::session::{Deadline, LineSession, RequestError, TransportFailure};
+use switchboard_wire::decode;
+use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::mcp::{ProtocolVersion, ServerHello};
+
+/// The first request of a handshake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstRequest {
+    /// `server/discover`, which tells the era of the server.
+    Discover,
+    /// `initialize`, which only legacy servers know.
+    Initialize,
+}
+
+/// Why the handshake failed.
+pub(super) enum HandshakeError {
+    SessionEnded,
+    Rejected(HandshakeRejection),
+    /// The transport failed, or the server responded with an HTTP error.
+    Failed(RequestError),
+    TimedOut,
+}
+
+/// The requests that a handshake needs of a session.
+pub(super) trait HandshakeTransport {
+    /// Sends `server/discover`.
+    fn discover(
+        &self,
+        version: ProtocolVersion,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+
+    /// Sends `initialize` with the capabilities of this client.
+    fn initialize(
+        &self,
+        version: ProtocolVersion,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+
+    /// Sends `notifications/initialized`.
+    fn send_initialized(&self, version: ProtocolVersion) -> impl Future<Output = ()> + Send;
+
+    /// Completes when a message of the server was lost because other output precedes it on its line.
+    fn message_lost(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl HandshakeTransport for Arc<LineSession> {
+    async fn discover(
+        &self,
+        version: ProtocolVersion,
+        deadline: Deadline,
+    ) -> Result<Answer, RequestError> {
+        LineSession::discover(self, version, deadline).await
+    }
+
+    async fn initialize(
+        &self,
+        version: ProtocolVersion,
+        deadline: Deadline,
+    ) -> Result<Answer, RequestError> {
+        LineSession::initialize(self, version, deadline).await
+    }
+
+    async fn send_initialized(&self, _: ProtocolVersion) {
+        LineSession::send_initialized(self);
+    }
+
+    async fn message_lost(&self) {
+        LineSession::message_lost(self).await;
+    }
+}
+
+impl HandshakeTransport for Arc<StreamableHttpSession> {
+    async fn discover(
+        &self,
+        version: ProtocolVersion,
+        deadline: Deadline,
+    ) -> Result<Answer, RequestError> {
+        StreamableHttpSession::discover(self, version, deadline).await
+    }
+
+    async fn initialize(
+        &self,
+        version: ProtocolVersion,
+        deadline: Deadline,
+    ) -> Result<Answer, RequestError> {
+        StreamableHttpSession::initialize(self, version, deadline).await
+    }
+
+    async fn send_initialized(&self, version: ProtocolVersion) {
+        StreamableHttpSession::send_initialized(self, version).await;
+    }
+
+    async fn message_lost(&self) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// HTTP+SSE of 2024-11-05 has the legacy handshake only.
+pub(super) async fn shake_hands_sse_2024(
+    session: &Arc<Sse2024Session>,
+    remaining: Duration,
+) -> Result<ServerHello, HandshakeError> {
+    let version = ProtocolVersion::LATEST_LEGACY;
+    let response = session
+        .initialize(version, Deadline::after(remaining))
+        .await;
+    let handshake = parse_initialized(response)?;
+    session.send_initialized().await;
+    Ok(handshake)
+}
+
+/// Negotiates the era and the version by the table in [`super::negotiate`].
+pub(super) async fn shake_hands(
+    transport: &impl HandshakeTransport,
+    opening: FirstRequest,
+    remaining: Duration,
+    deadlines: &Deadlines,
+) -> Result<ServerHello, HandshakeError> {
+    if opening == FirstRequest::Initialize {
+        let initialize = initialize(transport, ProtocolVersion::LATEST_LEGACY, remaining);
+        return tokio::select! {
+            biased;
+            outcome = initialize => outcome,
+            () = transport.message_lost() => Err(HandshakeError::Rejected(lost_response())),
+        };
+    }
+    let mut probe_request = ProbeRequest::first();
+    loop {
+        let probe = transport.discover(probe_request.version, Deadline::after(remaining));
+        tokio::pin!(probe);
+        // Keep at least half of the time for the legacy handshake.
+        let response = timeout(deadlines.probe.min(remaining / 2), &mut probe);
+        let outcome = tokio::select! {
+            biased;
+            response = response => match response {
+                Ok(outcome) => probe_outcome(outcome)?,
+                Err(_) => ProbeOutcome::Silent,
+            },
+            // The lost message was the response to the probe.
+            () = transport.message_lost() => ProbeOutcome::Silent,
+        };
+        match after_probe(outcome, probe_request) {
+            AfterProbe::Modern(handshake) => return Ok(*handshake),
+            AfterProbe::ProbeAgain(version) => {
+                probe_request = ProbeRequest {
+                    version,
+                    is_repeated: true,
+                };
+            }
+            AfterProbe::Initialize(version) => {
+                return initialize(transport, version, remaining).await;
+            }
+            AfterProbe::InitializeAndWait => {
+                return initialize_and_wait(transport, probe, probe_request, remaining).await;
+            }
+            AfterProbe::Restart => return Err(HandshakeError::SessionEnded),
+            AfterProbe::Reject(rejection) => return Err(HandshakeError::Rejected(rejection)),
+        }
+    }
+}
+
+/// Sends `initialize` while the response to the probe is outstanding. The first usable response wins.
+async fn initialize_and_wait(
+    transport: &impl HandshakeTransport,
+    mut probe: impl Future<Output = Result<Answer, RequestError>> + Unpin,
+    probe_request: ProbeRequest,
+    remaining: Duration,
+) -> Result<ServerHello, HandshakeError> {
+    let initialize = initialize(transport, ProtocolVersion::LATEST_LEGACY, remaining);
+    tokio::pin!(initialize);
+    tokio::select! {
+        biased;
+        late = &mut probe => match after_probe(probe_outcome(late)?, probe_request) {
+            AfterProbe::Modern(handshake) => Ok(*handshake),
+            AfterProbe::Reject(rejection) => Err(HandshakeError::Rejected(rejection)),
+            _ => initialize.await,
+        },
+        outcome = &mut initialize => match outcome {
+            // A modern server rejects `initialize`; its response to the probe is still outstanding.
+            Err(HandshakeError::Rejected(rejection)) => {
+                match after_probe(probe_outcome(probe.await)?, probe_request) {
+                    AfterProbe::Modern(handshake) => Ok(*handshake),
+                    _ => Err(HandshakeError::Rejected(rejection)),
+                }
+            }
+            outcome => outcome,
+        },
+    }
+}
+
+fn lost_response() -> HandshakeRejection {
+    let why = "other output precedes it on its line";
+    HandshakeRejection::InvalidResponse(Problem::Malformed(why.to_owned()))
+}
+
+fn probe_outcome(outcome: Result<Answer, RequestError>) -> Result<ProbeOutcome, HandshakeError> {
+    Ok(match outcome {
+        Ok(response) => match decode::discovered(&response) {
+            Ok(discovered) => ProbeOutcome::Discovered(discovered),
+            Err(error) => ProbeOutcome::InvalidResponse(error),
+        },
+        Err(RequestError::ErrorResponse(error)) => ProbeOutcome::ErrorResponse(error),
+        Err(RequestError::InvalidResponse(error)) => ProbeOutcome::InvalidResponse(error),
+        Err(RequestError::Lost { .. }) => ProbeOutcome::SessionEnded,
+        Err(RequestError::Transport(failure)) if means_unknown_method(&failure) => {
+            ProbeOutcome::InvalidResponse(Problem::Malformed(failure.message))
+        }
+        Err(error @ (RequestError::Transport(_) | RequestError::NeedsLogin(_))) => {
+            return Err(HandshakeError::Failed(error));
+        }
+        Err(_) => return Err(HandshakeError::TimedOut),
+    })
+}
+
+/// Whether an HTTP error means that the server does not know the method. A required login, overload or a
+/// server error says nothing about that.
+fn means_unknown_method(failure: &TransportFailure) -> bool {
+    match failure.status {
+        Some(401 | 403 | 407 | 408 | 425 | 429) | None => false,
+        Some(status) => (200..500).contains(&status) && !(300..400).contains(&status),
+    }
+}
+
+async fn initialize(
+    transport: &impl HandshakeTransport,
+    version: ProtocolVersion,
+    remaining: Duration,
+) -> Result<ServerHello, HandshakeError> {
+    let response = transport
+        .initialize(version, Deadline::after(remaining))
+        .await;
+    let handshake = parse_initialized(response)?;
+    transport.send_initialized(handshake.version).await;
+    Ok(handshake)
+}
+
+fn parse_initialized(
+    response: Result<Answer, RequestError>,
+) -> Result<ServerHello, HandshakeError> {
+    match response {
+        Ok(response) => decode::initialized(&response)
+            .map_err(HandshakeRejection::InvalidResponse)
+            .and_then(after_initialize)
+            .map_err(HandshakeError::Rejected),
+        Err(RequestError::ErrorResponse(error)) => Err(HandshakeError::Rejected(
+            HandshakeRejection::ErrorResponse(error),
+        )),
+        Err(RequestError::InvalidResponse(error)) => Err(HandshakeError::Rejected(
+            HandshakeRejection::InvalidResponse(error),
+        )),
+        Err(RequestError::Lost { .. }) => Err(HandshakeError::SessionEnded),
+        Err(error @ (RequestError::Transport(_) | RequestError::NeedsLogin(_))) => {
+            Err(HandshakeError::Failed(error))
+        }
+        Err(_) => Err(HandshakeError::TimedOut),
+    }
+}

@@ -1,0 +1,308 @@
+//! Decides which protocol version to use, from the outcome of the probe or of `initialize`.
+//!
+//! Pure. Invariants: falling back to the legacy era does not depend on a particular error code, and an
+//! unknown version is never accepted.
+
+use switchboard_wire::decode::{Discovered, Initialized, SelfDescription};
+use switchboard_wire::jsonrpc::Problem;
+use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, UnknownVersion};
+
+/// The outcome of the probe, `server/discover`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ProbeOutcome {
+    Discovered(Discovered),
+    ErrorResponse(ErrorObject),
+    InvalidResponse(Problem),
+    /// No response within the probe deadline.
+    Silent,
+    SessionEnded,
+}
+
+/// What to do after the probe.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum AfterProbe {
+    /// The server is modern and the handshake is complete.
+    Modern(Box<ServerHello>),
+    /// Repeat the probe with a version that the server supports.
+    ProbeAgain(ProtocolVersion),
+    /// The server is legacy: send `initialize` on the same connection.
+    Initialize(ProtocolVersion),
+    /// Send `initialize`, and still accept a late response to the probe.
+    InitializeAndWait,
+    /// The server exited because of the probe: start it again and send `initialize` first.
+    Restart,
+    Reject(HandshakeRejection),
+}
+
+/// Why no session was established although the server responded.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum HandshakeRejection {
+    /// The server chose a version that this client does not know.
+    #[error("{0}")]
+    UnknownVersion(#[from] UnknownVersion),
+    /// The server supports none of the versions that this client knows.
+    #[error("the server supports only {}, none of which is known to this client", .0.join(", "))]
+    NoCommonVersion(Vec<String>),
+    /// The server requires a capability that this client does not have.
+    #[error("the server requires a capability that this client does not offer: {0}")]
+    MissingCapability(ErrorObject),
+    /// The server responded with an error.
+    #[error("the server rejected the handshake: {0}")]
+    ErrorResponse(ErrorObject),
+    /// The response is not a valid handshake.
+    #[error("invalid handshake response: {0}")]
+    InvalidResponse(Problem),
+}
+
+/// A probe that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProbeRequest {
+    pub(super) version: ProtocolVersion,
+    /// Whether this is the second probe, with a version from the server's list.
+    pub(super) is_repeated: bool,
+}
+
+impl ProbeRequest {
+    pub(super) fn first() -> Self {
+        Self {
+            version: ProtocolVersion::LATEST_MODERN,
+            is_repeated: false,
+        }
+    }
+}
+
+/// The decision table for the probe.
+pub(super) fn after_probe(outcome: ProbeOutcome, request: ProbeRequest) -> AfterProbe {
+    match outcome {
+        ProbeOutcome::Discovered(discovered) => match newest_common(&discovered.supported) {
+            Some(version) if version.era() == Era::Modern => {
+                AfterProbe::Modern(Box::new(handshake(version, discovered.server)))
+            }
+            Some(version) => AfterProbe::Initialize(version),
+            None => AfterProbe::Reject(HandshakeRejection::NoCommonVersion(discovered.supported)),
+        },
+        ProbeOutcome::ErrorResponse(error) => after_error(error, request),
+        ProbeOutcome::InvalidResponse(_) => AfterProbe::Initialize(ProtocolVersion::LATEST_LEGACY),
+        ProbeOutcome::Silent => AfterProbe::InitializeAndWait,
+        ProbeOutcome::SessionEnded => AfterProbe::Restart,
+    }
+}
+
+fn after_error(error: ErrorObject, request: ProbeRequest) -> AfterProbe {
+    match error.code {
+        // Only modern servers send these codes; falling back would hide the real error.
+        ErrorObject::UNSUPPORTED_VERSION => {
+            let supported = supported_versions(&error);
+            match newest_common(&supported) {
+                Some(version) if version.era() == Era::Legacy => AfterProbe::Initialize(version),
+                // Even with the version that it just rejected: it may not have been ready.
+                Some(version) if !request.is_repeated => AfterProbe::ProbeAgain(version),
+                _ => AfterProbe::Reject(HandshakeRejection::NoCommonVersion(supported)),
+            }
+        }
+        ErrorObject::HEADER_MISMATCH | ErrorObject::MISSING_CAPABILITY => {
+            AfterProbe::Reject(HandshakeRejection::MissingCapability(error))
+        }
+        _ => AfterProbe::Initialize(ProtocolVersion::LATEST_LEGACY),
+    }
+}
+
+/// The newest version that both sides support.
+fn newest_common(supported: &[String]) -> Option<ProtocolVersion> {
+    supported
+        .iter()
+        .filter_map(|version| version.parse().ok())
+        .max()
+}
+
+fn supported_versions(error: &ErrorObject) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Data {
+        supported: Vec<String>,
+    }
+    error
+        .data
+        .as_ref()
+        .and_then(|data| serde_json::from_str::<Data>(data.as_str()).ok())
+        .map(|data| data.supported)
+        .unwrap_or_default()
+}
+
+/// Checks the version in the response to `initialize`.
+pub(super) fn after_initialize(
+    initialized: Initialized,
+) -> Result<ServerHello, HandshakeRejection> {
+    let version: ProtocolVersion = initialized.version.parse()?;
+    match version.era() {
+        Era::Legacy => Ok(handshake(version, initialized.server)),
+        // Modern versions have no `initialize`, so the server does not really support this one.
+        Era::Modern => Err(UnknownVersion(initialized.version).into()),
+    }
+}
+
+fn handshake(version: ProtocolVersion, server: SelfDescription) -> ServerHello {
+    ServerHello {
+        version,
+        server_info: server.info,
+        capabilities: server.capabilities,
+        instructions: server.instructions,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use switchboard_wire::mcp::Json;
+
+    const REQUEST: ProbeRequest = ProbeRequest {
+        version: ProtocolVersion::LATEST_MODERN,
+        is_repeated: false,
+    };
+    const LEGACY: ProtocolVersion = ProtocolVersion::LATEST_LEGACY;
+
+    fn discovered(versions: &[&str]) -> ProbeOutcome {
+        let supported = versions.iter().map(|&version| version.to_owned()).collect();
+        ProbeOutcome::Discovered(Discovered {
+            supported,
+            server: SelfDescription::default(),
+        })
+    }
+
+    fn error_response(code: i64, data: Option<&str>) -> ProbeOutcome {
+        let mut error = ErrorObject::new(code, "no");
+        error.data = data.map(|data| Json::parse(data).unwrap());
+        ProbeOutcome::ErrorResponse(error)
+    }
+
+    #[test]
+    fn discovered_modern_version_is_used() {
+        for versions in [
+            &["2026-07-28"][..],
+            &["2025-11-25", "2026-07-28", "2099-01-01"],
+        ] {
+            match after_probe(discovered(versions), REQUEST) {
+                AfterProbe::Modern(handshake) => assert_eq!(handshake.version, REQUEST.version),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn discovered_legacy_version_leads_to_initialize() {
+        assert_eq!(
+            after_probe(discovered(&["2025-06-18", "2025-03-26"]), REQUEST),
+            AfterProbe::Initialize(ProtocolVersion::V2025_06_18)
+        );
+    }
+
+    #[test]
+    fn no_common_version_is_rejected() {
+        for versions in [&[][..], &["1999-01-01"], &["2099-01-01"]] {
+            match after_probe(discovered(versions), REQUEST) {
+                AfterProbe::Reject(HandshakeRejection::NoCommonVersion(supported)) => {
+                    assert_eq!(supported, versions);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn other_errors_mean_legacy_server() {
+        for code in [-32601, -32602, -32600, -32603, -32000, -32002, 0, 1, -32700] {
+            assert_eq!(
+                after_probe(error_response(code, None), REQUEST),
+                AfterProbe::Initialize(LEGACY)
+            );
+        }
+        let invalid = ProbeOutcome::InvalidResponse(Problem::Malformed("no".into()));
+        assert_eq!(
+            after_probe(invalid, REQUEST),
+            AfterProbe::Initialize(LEGACY)
+        );
+    }
+
+    #[test]
+    fn unsupported_version_retries_with_supported_one() {
+        let code = ErrorObject::UNSUPPORTED_VERSION;
+        let older = r#"{"supported":["2025-11-25"],"requested":"2026-07-28"}"#;
+        assert_eq!(
+            after_probe(error_response(code, Some(older)), REQUEST),
+            AfterProbe::Initialize(LEGACY)
+        );
+        // Says that it does not speak the very version it lists: it is request once more, not for ever.
+        let same = error_response(code, Some(r#"{"supported":["2026-07-28"]}"#));
+        let again = ProbeRequest {
+            is_repeated: true,
+            ..REQUEST
+        };
+        assert_eq!(
+            after_probe(same.clone(), REQUEST),
+            AfterProbe::ProbeAgain(REQUEST.version)
+        );
+        assert!(matches!(
+            after_probe(same, again),
+            AfterProbe::Reject(HandshakeRejection::NoCommonVersion(_))
+        ));
+        for data in [None, Some(r#"{"supported":["2099-01-01"]}"#), Some("7")] {
+            assert!(
+                matches!(
+                    after_probe(error_response(code, data), REQUEST),
+                    AfterProbe::Reject(HandshakeRejection::NoCommonVersion(_))
+                ),
+                "{data:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn modern_errors_do_not_fall_back() {
+        for code in [
+            ErrorObject::HEADER_MISMATCH,
+            ErrorObject::MISSING_CAPABILITY,
+        ] {
+            assert!(matches!(
+                after_probe(error_response(code, None), REQUEST),
+                AfterProbe::Reject(HandshakeRejection::MissingCapability(_))
+            ));
+        }
+    }
+
+    #[test]
+    fn silent_probe_initializes_and_keeps_waiting() {
+        assert_eq!(
+            after_probe(ProbeOutcome::Silent, REQUEST),
+            AfterProbe::InitializeAndWait
+        );
+    }
+
+    #[test]
+    fn exit_after_probe_restarts_server() {
+        assert_eq!(
+            after_probe(ProbeOutcome::SessionEnded, REQUEST),
+            AfterProbe::Restart
+        );
+    }
+
+    #[test]
+    fn initialize_accepts_legacy_versions_only() {
+        let response = |version: &str| {
+            after_initialize(Initialized {
+                version: version.to_owned(),
+                server: SelfDescription::default(),
+            })
+        };
+        for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+            assert_eq!(response(version).unwrap().version.as_str(), version);
+        }
+        for version in ["1999-01-01", "2026-07-28", "", "2025-11-26"] {
+            assert!(
+                matches!(
+                    response(version),
+                    Err(HandshakeRejection::UnknownVersion(_))
+                ),
+                "{version}"
+            );
+        }
+    }
+}

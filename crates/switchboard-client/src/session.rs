@@ -1,0 +1,366 @@
+//! One session with one server, and the requests on it.
+//!
+//! Four kinds share this interface: byte streams, streamable HTTP, HTTP+SSE of 2024-11-05, and servers
+//! in this process. Any number of requests may be in flight; each waits for its own response.
+//!
+//! Invariant: every request ends as *answered*, *not sent* or *unknown*, and its error says which.
+
+mod deadline;
+mod error;
+pub mod http;
+mod input_required;
+mod line;
+pub mod list_changes;
+pub mod list_kind;
+mod local;
+mod log_forwarding;
+pub mod pagination;
+mod peer;
+pub mod query;
+mod reader;
+mod request;
+mod request_table;
+mod server_requests;
+pub mod subscriptions;
+mod tasks;
+mod url_elicitation;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, watch};
+
+use crate::client_handler::ClientHandler;
+use crate::delivery::Delivery;
+use crate::question_limit::Turns;
+use crate::wire_tap::WireTap;
+use switchboard_wire::Limits;
+use switchboard_wire::decode;
+use switchboard_wire::decode::{NoResult, Page};
+use switchboard_wire::encode;
+use switchboard_wire::encode::Round;
+use switchboard_wire::id::ServerName;
+use switchboard_wire::limits::LARGE;
+use switchboard_wire::mcp::ClientCapabilities as Offers;
+use switchboard_wire::mcp::{
+    CallToolResult, Era, Implementation, LogLevel, Progress, ServerCapabilities, ServerHello,
+};
+use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::redact::Redactor;
+
+pub use deadline::Deadline;
+pub use error::{RequestError, SessionEnd, TransportFailure, unknown_ids_note};
+use http::{Sse2024Session, StreamableHttpSession};
+pub use line::LineSession;
+use list_changes::{ListChangeKind, ListChanges};
+use list_kind::ListItem;
+pub use local::LocalSession;
+use peer::{Outgoing, Peer};
+use query::Query;
+use subscriptions::Subscriptions;
+pub use tasks::CallTarget;
+
+/// What all sessions of one server share.
+#[derive(Clone)]
+pub struct SessionContext {
+    pub server: ServerName,
+    pub limits: Arc<Limits>,
+    /// Memory budget of the whole host.
+    pub budget: Budget,
+    /// Our name and version, as sent in the handshake.
+    pub client: Implementation,
+    pub handler: Arc<dyn ClientHandler>,
+    /// Limits on the server's requests. They outlive a session.
+    pub question_limits: Arc<Turns>,
+    /// Minimum level of the log messages that the server is asked to send.
+    pub log_level: Option<LogLevel>,
+    pub tap: Option<Arc<dyn WireTap>>,
+    pub redactor: Redactor,
+}
+
+impl fmt::Debug for SessionContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionContext")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SessionContext {
+    /// What the server may ask for.
+    pub(crate) fn client_capabilities(&self) -> Offers {
+        self.handler.capabilities()
+    }
+}
+
+/// A tool call.
+#[derive(Debug)]
+pub struct ToolRequest<'a> {
+    pub target: &'a dyn CallTarget,
+    pub arguments: &'a Map<String, Value>,
+    pub trace: Option<&'a str>,
+    pub deadline: Deadline,
+    pub progress: Option<mpsc::Sender<Progress>>,
+    /// Answers to the previous `input_required` result of this call.
+    pub input_responses: Option<&'a Round>,
+}
+
+/// An open session; cheap to clone.
+#[derive(Clone, Debug)]
+pub enum Session {
+    /// Newline-delimited JSON-RPC over a byte stream.
+    Line(Arc<LineSession>),
+    StreamableHttp(Arc<StreamableHttpSession>),
+    /// HTTP+SSE of 2024-11-05.
+    Sse2024(Arc<Sse2024Session>),
+    /// A server in this process.
+    Local(Arc<LocalSession>),
+}
+
+/// The two ways to reach a server: JSON-RPC messages, or direct calls.
+enum Backend<'a> {
+    JsonRpc(&'a Peer),
+    Local(&'a LocalSession),
+}
+
+/// Identifies a session without keeping it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionKey(u64);
+
+impl SessionKey {
+    /// A key that no other session of this process has.
+    fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Session {
+    fn backend(&self) -> Backend<'_> {
+        match self {
+            Self::Line(line) => Backend::JsonRpc(line.peer()),
+            Self::StreamableHttp(http) => Backend::JsonRpc(http.peer()),
+            Self::Sse2024(sse) => Backend::JsonRpc(sse.peer()),
+            Self::Local(local) => Backend::Local(local),
+        }
+    }
+
+    /// The state of a JSON-RPC session.
+    fn peer(&self) -> Option<&Peer> {
+        match self.backend() {
+            Backend::JsonRpc(peer) => Some(peer),
+            Backend::Local(_) => None,
+        }
+    }
+
+    /// The result of the handshake; `None` before it.
+    pub fn handshake(&self) -> Option<&ServerHello> {
+        match self.backend() {
+            Backend::JsonRpc(peer) => peer.handshake(),
+            Backend::Local(local) => Some(local.handshake()),
+        }
+    }
+
+    /// The server's capabilities. Those of a server in this process may change during the session.
+    pub fn capabilities(&self) -> ServerCapabilities {
+        match self.backend() {
+            Backend::JsonRpc(peer) => peer
+                .handshake()
+                .map(|handshake| handshake.capabilities.clone())
+                .unwrap_or_default(),
+            Backend::Local(local) => local.capabilities(),
+        }
+    }
+
+    /// Whether the server is behind a URL: its session can be replaced at any time.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::StreamableHttp(_) | Self::Sse2024(_))
+    }
+
+    /// Whether both handles belong to the same session.
+    pub fn is(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+
+    pub fn key(&self) -> SessionKey {
+        match self.backend() {
+            Backend::JsonRpc(peer) => peer.key,
+            Backend::Local(local) => local.key,
+        }
+    }
+
+    /// Requests one page of a listing, and decodes at most `max_items` items of it.
+    pub(crate) async fn list<T: ListItem>(
+        &self,
+        cursor: Option<&str>,
+        deadline: Deadline,
+        max_items: usize,
+    ) -> Result<Page<T>, RequestError> {
+        if let Self::Local(local) = self {
+            return local.list();
+        }
+        let mut query = Query::new(T::METHOD, deadline);
+        if let Some(cursor) = cursor {
+            query = query.with("cursor", cursor);
+        }
+        let result = self.query(&query).await?;
+        let page = decode::page(&result, T::KEY, max_items, T::ITEM);
+        let mut page = page.map_err(RequestError::InvalidResponse)?;
+        if let Self::StreamableHttp(http) = self {
+            T::register_header_params(&mut page, http);
+        }
+        if let Some(peer) = self.peer().filter(|_| self.is_remote()) {
+            // The server knows our credential and may repeat it.
+            let redactor = &peer.context.redactor;
+            page.items.iter_mut().for_each(|item| item.redact(redactor));
+        }
+        Ok(page)
+    }
+
+    /// Calls a tool. Dropping the future cancels the call and notifies the server.
+    pub async fn call_tool(
+        &self,
+        request: &ToolRequest<'_>,
+    ) -> Result<CallToolResult, RequestError> {
+        // A block, so that its locals do not take space in the future while questions are answered.
+        let incomplete = {
+            let (result, limits) = match self {
+                Self::Line(line) => (line.call_tool(request).await?, line.limits()),
+                Self::StreamableHttp(http) => {
+                    (Box::pin(http.call_tool(request)).await?, http.limits())
+                }
+                Self::Sse2024(sse) => (Box::pin(sse.call_tool(request)).await?, sse.limits()),
+                Self::Local(local) => return Box::pin(local.call_tool(request)).await,
+            };
+            let max_blocks = limits.content_blocks;
+            let decoded = if let Some(task) = tasks::created_task(self, request, &result) {
+                task.map_err(NoResult::Unusable)
+                    .and_then(|task| Err(NoResult::Task(task)))
+            } else if result.text.len() > LARGE {
+                let decode = move || decode::call_tool_result(&result, max_blocks);
+                Box::pin(run_blocking(decode)).await?
+            } else {
+                decode::call_tool_result(&result, max_blocks)
+            };
+            match decoded {
+                Ok(result) => return Ok(result),
+                Err(incomplete) => incomplete,
+            }
+        };
+        match incomplete {
+            NoResult::InputRequired(input) => {
+                input_required::answer_and_repeat(self, request, input).await
+            }
+            NoResult::Task(task) => tasks::poll_to_end(self, request, task).await,
+            NoResult::Unusable(error) => Err(RequestError::InvalidResponse(error)),
+        }
+    }
+
+    fn list_changes(&self) -> &ListChanges {
+        match self.backend() {
+            Backend::JsonRpc(peer) => &peer.list_changes,
+            Backend::Local(local) => &local.list_changes,
+        }
+    }
+
+    fn subscriptions(&self) -> &Subscriptions {
+        match self.backend() {
+            Backend::JsonRpc(peer) => &peer.subscriptions,
+            Backend::Local(local) => &local.subscriptions,
+        }
+    }
+
+    /// Sends `logging/setLevel` to a legacy server that has logging.
+    pub(crate) async fn set_log_level(&self, deadline: Deadline) {
+        let Some(peer) = self.peer() else { return };
+        let has_log = peer.handshake().is_some_and(|handshake| {
+            handshake.version.era() == Era::Legacy && handshake.capabilities.logging
+        });
+        let Some(level) = peer.context.log_level.filter(|_| has_log) else {
+            return;
+        };
+        let query = Query::new("logging/setLevel", deadline).with("level", level.as_str());
+        if let Err(error) = self.query(&query).await {
+            tracing::debug!(server = %peer.context.server, %error, "log level not set");
+        }
+    }
+
+    /// Notifies a legacy server that the roots changed, if it was told that it has roots.
+    pub fn notify_roots_changed(&self) {
+        let has_roots = self.peer().is_some_and(|peer| {
+            let version = peer.version();
+            version.is_some_and(|version| version.era() == Era::Legacy)
+                && peer.context.client_capabilities().roots
+        });
+        if !has_roots {
+            return;
+        }
+        let line = encode::notification("notifications/roots/list_changed", None::<()>);
+        match self {
+            Self::Line(session) => session.send_notification(line),
+            Self::StreamableHttp(http) => http.send_notification(line),
+            Self::Sse2024(sse) => sse.send_notification(line),
+            Self::Local(_) => {}
+        }
+    }
+
+    /// Waits for the next list change of this kind. Several changes since the last wait count as one.
+    pub async fn list_changed(&self, kind: ListChangeKind) {
+        self.list_changes().changed(kind).await;
+    }
+
+    /// Number of list change notifications of this kind so far.
+    pub fn change_count(&self, kind: ListChangeKind) -> u64 {
+        self.list_changes().count(kind)
+    }
+
+    /// Whether list change notifications of this kind can arrive now.
+    pub fn receives_changes(&self, kind: ListChangeKind) -> bool {
+        self.list_changes().can_arrive(kind)
+    }
+
+    /// Waits until the session ends.
+    pub async fn ended(&self) -> SessionEnd {
+        match self.backend() {
+            Backend::JsonRpc(peer) => peer.ended().await,
+            Backend::Local(local) => local.ended().await,
+        }
+    }
+
+    /// Waits until pending notifications to the server are sent.
+    pub(crate) async fn flush_notifications(&self) {
+        if let Some(peer) = self.peer() {
+            peer.flush_notifications().await;
+        }
+    }
+
+    /// Ends the session. Requests in flight are lost.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::Line(line) => line.close(SessionEnd::Closed),
+            Self::StreamableHttp(http) => http.close(),
+            Self::Sse2024(sse) => sse.close(),
+            Self::Local(local) => local.close(),
+        }
+    }
+}
+
+/// Runs CPU-bound work on a blocking thread.
+pub async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RequestError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| RequestError::Lost {
+        delivery: Delivery::Answered,
+        end: SessionEnd::Closed,
+    })
+}
+
+async fn wait_for_end(mut ended: watch::Receiver<Option<SessionEnd>>) -> SessionEnd {
+    match ended.wait_for(Option::is_some).await {
+        Ok(end) => end.clone().unwrap_or(SessionEnd::Closed),
+        Err(_) => SessionEnd::Closed,
+    }
+}

@@ -1,0 +1,168 @@
+//! Why a session ended, and why a request failed.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::deadline::Expired;
+use crate::auth::LoginRequired;
+use crate::connect_stage::ConnectStage;
+use crate::delivery::Delivery;
+use switchboard_wire::jsonrpc::Problem;
+use switchboard_wire::limits::legible as rounded_to_millis;
+use switchboard_wire::mcp::ErrorObject;
+
+/// Why a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// The server closed its output.
+    Eof {
+        /// An excerpt of the bytes after the last line end, if there were any.
+        partial_line: Option<String>,
+    },
+    /// Reading or writing failed.
+    Io(String),
+    /// The server wrote a message that never ends.
+    Unterminated,
+    /// The server cannot be reached, or does not respond.
+    Unreachable(String),
+    /// The server no longer knows the session id. The owner reconnects immediately.
+    Expired,
+    /// Too many requests failed in a row. Holds the last error.
+    TooManyFailures(String),
+    /// The server requires a login.
+    NeedsLogin(Box<LoginRequired>),
+    /// The client closed the session.
+    Closed,
+}
+
+impl fmt::Display for SessionEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Eof { partial_line: None } => f.write_str("the server closed the connection"),
+            Self::Eof {
+                partial_line: Some(text),
+            } => {
+                write!(
+                    f,
+                    "the server closed the connection in the middle of a message: {text:?}"
+                )
+            }
+            Self::Io(error) => write!(f, "the connection failed: {error}"),
+            Self::Unterminated => f.write_str("the server sent a message without an end"),
+            Self::Unreachable(reason) => f.write_str(reason),
+            Self::Expired => f.write_str("the server no longer knows the session"),
+            Self::TooManyFailures(last) => {
+                write!(f, "too many requests failed in a row, the last: {last}")
+            }
+            Self::NeedsLogin(login) => login.fmt(f),
+            Self::Closed => f.write_str("the connection was closed"),
+        }
+    }
+}
+
+/// Why a request has no usable response.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RequestError {
+    /// The session ended before the response.
+    #[error("{end}")]
+    Lost { delivery: Delivery, end: SessionEnd },
+    #[error(
+        "the write queue is full: unsent messages may take {limit} bytes (limit `write_queue_bytes`)"
+    )]
+    WriteQueueFull { limit: usize },
+    #[error(
+        "not enough memory: the messages in flight already take {limit} bytes (limit `memory_bytes`)"
+    )]
+    MemoryBudgetExceeded { limit: usize },
+    #[error("the request is longer than {limit} bytes (limit `message_bytes`)")]
+    TooLong { limit: usize },
+    /// The server responded with a JSON-RPC error.
+    #[error("the server returned an error: {0}")]
+    ErrorResponse(ErrorObject),
+    #[error("invalid response: {0}")]
+    InvalidResponse(Problem),
+    /// The transport failed for this request. The session may go on.
+    #[error(transparent)]
+    Transport(TransportFailure),
+    #[error("{0}")]
+    NeedsLogin(Box<LoginRequired>),
+    #[error("{}{}", timeout_message(*.after, *.idle), unknown_ids_note(*.saw_unknown_ids))]
+    TimedOut {
+        after: Duration,
+        /// The server was inactive for `after`; otherwise the request took `after` in total.
+        idle: bool,
+        delivery: Delivery,
+        /// The server sent responses with unknown ids after the request was sent.
+        saw_unknown_ids: bool,
+    },
+}
+
+/// A failure of the transport that concerns one request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TransportFailure {
+    pub delivery: Delivery,
+    /// Status of the HTTP response, if there was one.
+    pub status: Option<u16>,
+    /// How long the server asks to wait before the next request.
+    pub(crate) retry_after: Option<Duration>,
+    pub message: String,
+    /// What the user can do about it.
+    pub hint: Option<String>,
+    /// The step of a connection attempt that this failure stops.
+    pub(crate) stage: ConnectStage,
+}
+
+impl TransportFailure {
+    /// A failure after which the server may or may not have received the request.
+    pub(crate) fn unknown(message: impl Into<String>) -> Self {
+        Self {
+            delivery: Delivery::Unknown,
+            status: None,
+            retry_after: None,
+            message: message.into(),
+            hint: None,
+            stage: ConnectStage::Open,
+        }
+    }
+}
+
+impl RequestError {
+    /// A request whose deadline passed. The server may have received it.
+    pub(crate) fn timed_out(Expired { after, idle }: Expired) -> Self {
+        Self::TimedOut {
+            after,
+            idle,
+            delivery: Delivery::Unknown,
+            saw_unknown_ids: false,
+        }
+    }
+
+    /// The field of [`Limits`](crate::limits::Limits) that prevented the request from being sent, if any.
+    pub fn limit(&self) -> Option<&'static str> {
+        match self {
+            Self::WriteQueueFull { .. } => Some("write_queue_bytes"),
+            Self::MemoryBudgetExceeded { .. } => Some("memory_bytes"),
+            Self::TooLong { .. } => Some("message_bytes"),
+            _ => None,
+        }
+    }
+}
+
+fn timeout_message(after: Duration, idle: bool) -> String {
+    let after = rounded_to_millis(after);
+    if idle {
+        format!("no activity for {after:?}")
+    } else {
+        format!("no response within {after:?}")
+    }
+}
+
+/// An addition to a timeout message when the server responds under wrong ids.
+pub fn unknown_ids_note(saw_unknown_ids: bool) -> &'static str {
+    if saw_unknown_ids {
+        " (the server sent responses with unknown request ids)"
+    } else {
+        ""
+    }
+}

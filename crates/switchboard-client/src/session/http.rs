@@ -1,0 +1,65 @@
+//! Sessions with servers behind a URL.
+//!
+//! Two transports: [`StreamableHttpSession`], in both eras, with one HTTP exchange per request, and
+//! [`Sse2024Session`], the transport of 2024-11-05, with all responses on one event stream. They share
+//! how a request is authorized and sent ([`authorized`]), how messages are dispatched ([`dispatch`]) and
+//! what an HTTP status means ([`status`]).
+//!
+//! Invariant: a request is sent again only if the server cannot have executed it: no byte of it was
+//! sent, or the server said that it did not accept it.
+
+mod authorized;
+mod dispatch;
+mod exchange;
+mod health;
+mod listen;
+mod notifications;
+mod sse_2024;
+mod status;
+mod streamable;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+pub(crate) use authorized::AuthorizedClient;
+pub use health::Health;
+pub use sse_2024::Sse2024Session;
+pub use streamable::StreamableHttpSession;
+
+const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const ACCEPT_EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Content type of a response.
+#[derive(Debug, PartialEq, Eq)]
+enum ContentType {
+    Json,
+    Events,
+    Other(String),
+    Missing,
+}
+
+impl ContentType {
+    fn of(headers: &HeaderMap) -> Self {
+        let Some(value) = headers.get(CONTENT_TYPE) else {
+            return Self::Missing;
+        };
+        if value == JSON {
+            return Self::Json;
+        }
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let kind = value.split(';').next().unwrap_or_default().trim();
+        if kind.eq_ignore_ascii_case("application/json") {
+            Self::Json
+        } else if kind.eq_ignore_ascii_case("text/event-stream") {
+            Self::Events
+        } else {
+            Self::Other(kind.to_owned())
+        }
+    }
+}

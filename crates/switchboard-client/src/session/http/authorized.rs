@@ -1,0 +1,151 @@
+//! Sends HTTP requests with a credential.
+//!
+//! Invariant: a request that the server rejected for its credential is sent again only with another
+//! credential, and only a few times. Such a request was not executed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+use url::Url;
+
+use crate::auth::LoginRequired;
+use crate::auth::{
+    AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Challenge, Credential,
+};
+use crate::http::{HttpClient, HttpError, Incoming, Outgoing};
+use switchboard_wire::id::ServerName;
+use switchboard_wire::redact::Redactor;
+
+/// How often one request may be rejected for its credential.
+const MAX_AUTH_ATTEMPTS: u32 = 3;
+
+pub(crate) struct AuthorizedClient {
+    server: ServerName,
+    url: Url,
+    client: HttpClient,
+    auth: Arc<dyn AuthProvider>,
+}
+
+/// A response, and the credential of its request.
+pub(super) struct AuthorizedResponse {
+    pub(super) incoming: Incoming,
+    credential: Credential,
+}
+
+impl AuthorizedResponse {
+    /// Masks the credential in texts of the server.
+    pub(super) fn redactor(&self) -> Redactor {
+        Redactor::new(self.credential.secrets())
+    }
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(super) enum SendFailure {
+    Http(HttpError),
+    /// The provider has no credential.
+    NoCredential(AuthError),
+    /// The user has to log in.
+    NeedsLogin(Box<LoginRequired>),
+}
+
+impl SendFailure {
+    fn without_credential(error: AuthError) -> Self {
+        if error.wants_login() {
+            Self::NeedsLogin(Box::new(LoginRequired::before_asking(&error)))
+        } else {
+            Self::NoCredential(error)
+        }
+    }
+}
+
+impl AuthorizedClient {
+    pub(crate) fn new(
+        server: ServerName,
+        url: Url,
+        client: HttpClient,
+        auth: Arc<dyn AuthProvider>,
+    ) -> Self {
+        Self {
+            server,
+            url,
+            client,
+            auth,
+        }
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Sends a request to `url`, or to the URL of the server. Returns when the response headers arrived.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        url: Option<&Url>,
+        headers: impl Fn() -> HeaderMap,
+        body: Bytes,
+    ) -> Result<AuthorizedResponse, SendFailure> {
+        let mut rejections = 0;
+        loop {
+            let credential = self
+                .auth
+                .credential(AuthRequest::new(&self.server, self.url.as_str()))
+                .await
+                .map_err(SendFailure::without_credential)?;
+            let outgoing = || Outgoing {
+                method: method.clone(),
+                url: url.cloned(),
+                headers: headers(),
+                credential: credential.headers().clone(),
+                body: body.clone(),
+            };
+            let incoming = self
+                .client
+                .send(outgoing)
+                .await
+                .map_err(SendFailure::Http)?;
+            if is_auth_status(incoming.status) && rejections < MAX_AUTH_ATTEMPTS {
+                match self.refused(&incoming, &credential, rejections).await {
+                    AuthVerdict::TryAgain => {
+                        rejections += 1;
+                        continue;
+                    }
+                    AuthVerdict::NeedsLogin => {
+                        let challenge = Challenge::from_headers(&incoming.headers);
+                        let status = incoming.status.as_u16();
+                        let server = &self.server;
+                        let login =
+                            LoginRequired::after_refusal(server, status, challenge, &credential);
+                        return Err(SendFailure::NeedsLogin(Box::new(login)));
+                    }
+                    AuthVerdict::Failed(error) => {
+                        return Err(SendFailure::without_credential(error));
+                    }
+                    AuthVerdict::Forbidden => {}
+                }
+            }
+            return Ok(AuthorizedResponse {
+                incoming,
+                credential,
+            });
+        }
+    }
+
+    async fn refused(
+        &self,
+        incoming: &Incoming,
+        credential: &Credential,
+        previous_rejections: u32,
+    ) -> AuthVerdict {
+        let challenge = Challenge::from_headers(&incoming.headers);
+        let status = incoming.status.as_u16();
+        let status = AuthRefusal::new(&self.server, status, &challenge, credential);
+        self.auth.refused(status.after(previous_rejections)).await
+    }
+}
+
+fn is_auth_status(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}

@@ -1,0 +1,88 @@
+//! Dispatches a JSON-RPC message that arrived over HTTP.
+//!
+//! Notifications and requests of the server take effect here. Responses go back to the transport, which
+//! knows how to match them with requests.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+
+use crate::session::peer::{self, Outgoing};
+use crate::session::request_table::Reply;
+use switchboard_wire::jsonrpc as wire;
+use switchboard_wire::jsonrpc::{Answer, AnswerId, Message, Outcome, Received};
+use switchboard_wire::mcp::{Progress, ProtocolVersion};
+use switchboard_wire::memory_budget::Held;
+use switchboard_wire::scan::place_in;
+
+/// What an incoming message was.
+pub(super) enum Dispatched {
+    /// A response. The transport delivers it.
+    Response { id: AnswerId, reply: Reply },
+    /// The messages of a batch. The transport dispatches each.
+    Batch(Vec<Bytes>),
+    /// Progress that a caller asked for. Not charged to the rate limit.
+    RequestedProgress,
+    /// Any other message. It was handled or discarded.
+    Unsolicited,
+}
+
+/// Dispatches one message. A response takes the memory permit along. `progress` delivers progress to the
+/// request with this id, and says whether its caller asked for it.
+pub(super) fn dispatch<S: Outgoing>(
+    session: &Arc<S>,
+    mut message: Bytes,
+    permit: &mut Option<Held>,
+    progress: impl FnOnce(u64, Progress) -> bool,
+) -> Dispatched {
+    let peer = session.peer();
+    let context = &peer.context;
+    let (id, result, shape) = match wire::read(&message, context.limits.json_budget()) {
+        Received::Message(Message::Answer {
+            id,
+            outcome: Outcome::Result(result, shape),
+        }) => (id, place_in(&message, result), shape),
+        Received::Message(Message::Answer {
+            id,
+            outcome: Outcome::Error(mut error),
+        }) => {
+            context.redactor.redact_error(&mut error);
+            let reply = Reply::Error(error);
+            return Dispatched::Response { id, reply };
+        }
+        Received::Message(Message::Notification { method, params }) => {
+            let params = params.unwrap_or_default();
+            return if peer.on_notification(&method, params, progress) {
+                Dispatched::RequestedProgress
+            } else {
+                Dispatched::Unsolicited
+            };
+        }
+        Received::Message(Message::Request { id, method, params }) => {
+            peer::on_request(session, id, &method, params.unwrap_or(b"{}"));
+            return Dispatched::Unsolicited;
+        }
+        Received::Batch(messages) if peer.version() == Some(ProtocolVersion::V2025_03_26) => {
+            let messages = messages.into_iter().map(|part| message.slice_ref(part));
+            return Dispatched::Batch(messages.collect());
+        }
+        Received::Broken {
+            id: Some(id),
+            problem,
+        } => {
+            let (id, reply) = (AnswerId::Ours(id), Reply::Invalid(problem));
+            return Dispatched::Response { id, reply };
+        }
+        Received::Batch(_) | Received::Noise | Received::Broken { id: None, .. } => {
+            let text = peer.excerpt(&message);
+            tracing::debug!(server = %context.server, text, "message discarded");
+            return Dispatched::Unsolicited;
+        }
+    };
+    message.truncate(result.end);
+    message.advance(result.start);
+    Dispatched::Response {
+        id,
+        reply: Reply::Result(Answer::new(message, shape, permit.take())),
+    }
+}

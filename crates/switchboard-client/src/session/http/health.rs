@@ -1,0 +1,203 @@
+//! Health checks of a remote server.
+//!
+//! The monitor pings a server that was idle, one whose connection failed, and every server after the
+//! machine was suspended. Too many consecutive failures end the session; the owner then backs off.
+//!
+//! Invariant: a server that responds at all, even with an error status, is healthy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::sse_2024::Sse2024Session;
+use super::streamable::StreamableHttpSession;
+use crate::session::deadline::Deadline;
+use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
+use switchboard_wire::jsonrpc::Answer;
+
+/// The session ends after this many consecutive failures.
+const MAX_CONSECUTIVE_FAILURES: u32 = 5;
+
+/// Settings of the health checks.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// A server that was idle for this long is pinged.
+    pub idle: Duration,
+    /// How long a ping may take.
+    pub deadline: Duration,
+    /// Changes when the machine resumed from suspend.
+    pub resumed: watch::Receiver<u64>,
+}
+
+/// Records successes and failures of one session.
+pub(super) struct HealthMonitor {
+    health: Health,
+    started_at: Instant,
+    /// Milliseconds from `started_at` to the last success.
+    last_success: AtomicU64,
+    /// Failures since the last success.
+    failures: AtomicU32,
+    /// Requests in flight, pings excluded.
+    in_flight: AtomicU32,
+    check_requested: Notify,
+}
+
+impl HealthMonitor {
+    pub(super) fn new(health: &Health) -> Self {
+        Self {
+            health: health.clone(),
+            started_at: Instant::now(),
+            last_success: AtomicU64::new(0),
+            failures: AtomicU32::new(0),
+            in_flight: AtomicU32::new(0),
+            check_requested: Notify::new(),
+        }
+    }
+
+    pub(super) fn record_success(&self) {
+        self.postpone_check();
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// Schedules the next check as after a success, without resetting the failures.
+    fn postpone_check(&self) {
+        let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_success.fetch_max(elapsed, Ordering::Relaxed);
+    }
+
+    /// Counts a request as in flight. A server that works on a request may be too busy for a ping.
+    pub(super) fn begin(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn has_requests(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
+    /// Records a failed request. Returns whether the session must end.
+    pub(super) fn record_failure(&self) -> bool {
+        self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_CONSECUTIVE_FAILURES
+    }
+
+    /// Requests a check now.
+    pub(super) fn check_now(&self) {
+        self.check_requested.notify_one();
+    }
+
+    fn next_check(&self) -> Instant {
+        self.started_at
+            + Duration::from_millis(self.last_success.load(Ordering::Relaxed))
+            + self.health.idle
+    }
+
+    /// Waits until a check is due.
+    pub(super) async fn check_due(&self, resumed: &mut watch::Receiver<u64>) {
+        loop {
+            let next = self.next_check();
+            tokio::select! {
+                () = self.check_requested.notified() => return,
+                Ok(()) = resumed.changed() => return,
+                () = tokio::time::sleep_until(next) => {
+                    if self.next_check() <= Instant::now() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A session whose server can be pinged.
+pub(super) trait Pingable: Send + Sync + 'static {
+    fn health(&self) -> &HealthMonitor;
+
+    fn stop(&self) -> CancellationToken;
+
+    /// Sends a request that is cheap for the server.
+    fn ping(
+        self: &Arc<Self>,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+
+    /// Ends the session.
+    fn end_unreachable(&self, end: SessionEnd);
+}
+
+impl Pingable for StreamableHttpSession {
+    fn health(&self) -> &HealthMonitor {
+        &self.health
+    }
+
+    fn stop(&self) -> CancellationToken {
+        self.peer.stop.clone()
+    }
+
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+        StreamableHttpSession::ping(self, deadline).await
+    }
+
+    fn end_unreachable(&self, end: SessionEnd) {
+        self.peer.end(end);
+    }
+}
+
+impl Pingable for Sse2024Session {
+    fn health(&self) -> &HealthMonitor {
+        &self.health
+    }
+
+    fn stop(&self) -> CancellationToken {
+        self.peer.stop.clone()
+    }
+
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+        Sse2024Session::ping(self, deadline).await
+    }
+
+    fn end_unreachable(&self, end: SessionEnd) {
+        self.end(end);
+    }
+}
+
+/// Runs the health checks of a session until it ends.
+pub(super) async fn run_checks<S: Pingable>(session: Arc<S>) {
+    let monitor = session.health();
+    let mut resumed = monitor.health.resumed.clone();
+    let stop = session.stop();
+    loop {
+        let check_due = monitor.check_due(&mut resumed);
+        if stop.run_until_cancelled(check_due).await.is_none() {
+            return;
+        }
+        let deadline = Deadline::after(monitor.health.deadline);
+        let Err(error) = session.ping(deadline).await else {
+            monitor.record_success();
+            continue;
+        };
+        match error {
+            // The server or its reverse proxy responded, so the server is reachable.
+            RequestError::ErrorResponse(_)
+            | RequestError::InvalidResponse(_)
+            | RequestError::Transport(TransportFailure {
+                delivery: Delivery::Answered,
+                ..
+            }) => monitor.record_success(),
+            // A busy server. The requests in flight have their own deadlines.
+            RequestError::TimedOut { .. } if monitor.has_requests() => monitor.postpone_check(),
+            error => {
+                let end =
+                    SessionEnd::Unreachable(format!("the server no longer responds: {error}"));
+                session.end_unreachable(end);
+                return;
+            }
+        }
+    }
+}

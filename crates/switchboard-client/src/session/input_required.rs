@@ -1,0 +1,177 @@
+//! Answers `input_required` results and repeats the request with the answers (modern era).
+//!
+//! Each round is a request with its own id. The time that the user takes does not count against the
+//! deadline of the call, and other calls do not wait for it.
+//!
+//! Invariant: a call that had a round never fails as *not sent*, because the server knows of it.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::peer::Peer;
+use super::server_requests::{self, ServerRequestKind};
+use super::{Deadline, Delivery, RequestError, Session, ToolRequest, TransportFailure};
+use switchboard_wire::BoxFuture;
+use switchboard_wire::decode::{InputRequest, InputRequired};
+use switchboard_wire::encode::Round;
+use switchboard_wire::jsonrpc::Problem;
+use switchboard_wire::mcp::{CallToolResult, Era, ErrorObject};
+
+/// Delay before a request is repeated although the server asked for nothing. Multiplied by the number
+/// of the round.
+const EMPTY_ROUND_DELAY: Duration = Duration::from_millis(250);
+/// Maximum length of a method name in an error message, in characters.
+const MAX_METHOD_CHARS: usize = 64;
+
+/// Answers what the server asked for and sends the call again, which may lead to another round.
+pub(super) fn answer_and_repeat<'a>(
+    session: &'a Session,
+    request: &'a ToolRequest<'a>,
+    input: Box<InputRequired>,
+) -> BoxFuture<'a, Result<CallToolResult, RequestError>> {
+    Box::pin(async move {
+        let (responses, deadline) =
+            next_round(session, request.input_responses, request.deadline, input).await?;
+        let next = ToolRequest {
+            deadline,
+            progress: request.progress.clone(),
+            input_responses: Some(&responses),
+            ..*request
+        };
+        session.call_tool(&next).await.map_err(never_not_sent)
+    })
+}
+
+/// Answers what the server asked for. Returns the answers for the next request and its deadline.
+pub(super) async fn next_round(
+    session: &Session,
+    previous: Option<&Round>,
+    deadline: Deadline,
+    input: Box<InputRequired>,
+) -> Result<(Round, Deadline), RequestError> {
+    let Some(peer) = session.peer() else {
+        return Err(invalid_response(
+            "an in-process server cannot return `input_required`",
+        ));
+    };
+    let is_modern = peer
+        .version()
+        .is_some_and(|version| version.era() == Era::Modern);
+    if !is_modern {
+        return Err(invalid_response(
+            "it is `input_required`, which its protocol version does not have",
+        ));
+    }
+    let limit = peer.context.limits.input_requests;
+    let number = previous.map_or(1, |round| round.number + 1);
+    if number > limit {
+        let error = Problem::TooManyRounds { limit };
+        return Err(RequestError::InvalidResponse(error));
+    }
+    let started_at = Instant::now();
+    let asks_user = !input.requests.is_empty();
+    let responses = tokio::select! {
+        biased;
+        end = session.ended() => {
+            let delivery = Delivery::Unknown;
+            return Err(RequestError::Lost { delivery, end });
+        }
+        responses = answer_round(peer, *input, number) => responses?,
+    };
+    let pause = if asks_user {
+        started_at.elapsed()
+    } else {
+        Duration::ZERO
+    };
+    Ok((responses, deadline.extended_by(pause)))
+}
+
+async fn answer_round(
+    peer: &Peer,
+    input: InputRequired,
+    number: usize,
+) -> Result<Round, RequestError> {
+    if input.requests.is_empty() {
+        let factor = u32::try_from(number).unwrap_or(u32::MAX);
+        tokio::time::sleep(EMPTY_ROUND_DELAY.saturating_mul(factor)).await;
+    }
+    Ok(Round {
+        number,
+        responses: answers(peer, input.requests).await?,
+        state: input.state,
+    })
+}
+
+/// Answers all requests, one after the other. All are validated before the first one is answered: a
+/// round that cannot be answered completely is not answered at all.
+pub(super) async fn answers(
+    peer: &Peer,
+    requests: Vec<InputRequest>,
+) -> Result<Map<String, Value>, RequestError> {
+    let capabilities = peer.context.client_capabilities();
+    let mut validated = Vec::with_capacity(requests.len());
+    for request in requests {
+        let Some(kind) = ServerRequestKind::of(&request.method, capabilities) else {
+            let method: String = request.method.chars().take(MAX_METHOD_CHARS).collect();
+            return Err(invalid_response(format!(
+                "it asks for `{method}`, which this client does not support"
+            )));
+        };
+        let InputRequest { key, params, .. } = request;
+        let request =
+            server_requests::validate(&peer.context, kind, &params).map_err(request_failed)?;
+        validated.push((key, request));
+    }
+    let mut responses = Map::with_capacity(validated.len());
+    for (key, request) in validated {
+        let answer = server_requests::answer(&peer.context, request).await;
+        responses.insert(key, answer.map_err(request_failed)?);
+    }
+    Ok(responses)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "signature of `map_err`")]
+fn request_failed(error: ErrorObject) -> RequestError {
+    invalid_response(format!("its input request was rejected: {error}"))
+}
+
+pub(super) fn invalid_response(reason: impl Into<String>) -> RequestError {
+    RequestError::InvalidResponse(Problem::Malformed(reason.into()))
+}
+
+/// Replaces *not sent* by *unknown*: a later round that was not sent belongs to a call that the server
+/// knows of.
+pub(super) fn never_not_sent(error: RequestError) -> RequestError {
+    let delivery = Delivery::Unknown;
+    match error {
+        RequestError::Lost {
+            delivery: Delivery::NotSent,
+            end,
+        } => RequestError::Lost { delivery, end },
+        RequestError::TimedOut {
+            delivery: Delivery::NotSent,
+            after,
+            idle,
+            saw_unknown_ids,
+        } => RequestError::TimedOut {
+            delivery,
+            after,
+            idle,
+            saw_unknown_ids,
+        },
+        RequestError::Transport(failure) if failure.delivery == Delivery::NotSent => {
+            RequestError::Transport(TransportFailure {
+                delivery,
+                ..failure
+            })
+        }
+        RequestError::WriteQueueFull { .. }
+        | RequestError::MemoryBudgetExceeded { .. }
+        | RequestError::TooLong { .. } => RequestError::Transport(TransportFailure::unknown(
+            format!("the answers to its input requests could not be sent: {error}"),
+        )),
+        other => other,
+    }
+}

@@ -1,0 +1,363 @@
+//! A session over a byte stream: newline-delimited JSON-RPC, many requests in flight.
+//!
+//! Three tasks serve it: the reader (`reader.rs`), the writer and the deadline timer. Callers wait for
+//! their own responses and decode them in their own task.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::AsyncRead;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::deadline::Deadline;
+use super::peer::{Outgoing, Peer};
+use super::query::Query;
+use super::request::RequestOptions;
+use super::request_table::{Reply, RequestKind, RequestTable};
+use super::subscriptions::ListenEnd;
+use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
+use crate::deadlines::Deadlines;
+use crate::wire_tap::Direction;
+use crate::writer::{EnqueueError, WriteQueue};
+use switchboard_wire::Limits;
+use switchboard_wire::encode;
+use switchboard_wire::encode::{Interests, Round, Updates};
+use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::mcp::{Era, ProtocolVersion, ServerHello};
+use switchboard_wire::sync::{CachePadded as Apart, lock};
+
+/// How long responses are still read after a write failed.
+const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(500);
+
+pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+
+use switchboard_wire::ByteStreams;
+
+#[repr(align(64))]
+pub struct LineSession {
+    pub(super) peer: Peer,
+    pub(super) writer: Apart<WriteQueue>,
+    pub(super) requests: Apart<Mutex<RequestTable>>,
+    /// Wakes the deadline timer when a request has an earlier deadline than the timer waits for.
+    pub(super) deadline_moved: Notify,
+    /// An excerpt of the last line on stdout that was not a message.
+    pub(super) stray_output: Mutex<Option<String>>,
+    /// Cancelled when a message did not start its line and was lost.
+    pub(super) message_lost: CancellationToken,
+    /// Cancelled when the server process has exited, or the stream is closed for good.
+    pub(super) server_gone: CancellationToken,
+}
+
+impl std::fmt::Debug for LineSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LineSession")
+            .field("server", &self.peer.context.server)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LineSession {
+    /// Spawns the tasks of the session. They end with the streams, or when `server_gone` is cancelled.
+    pub(crate) fn spawn(
+        streams: ByteStreams,
+        context: SessionContext,
+        tasks: &TaskTracker,
+        server_gone: CancellationToken,
+    ) -> Arc<Self> {
+        let session = Arc::new(Self {
+            writer: Apart(WriteQueue::new(
+                streams.writer,
+                context.limits.write_queue_bytes,
+                context.budget.clone(),
+            )),
+            requests: Apart::default(),
+            deadline_moved: Notify::new(),
+            stray_output: Mutex::default(),
+            message_lost: CancellationToken::new(),
+            peer: Peer::new(context, tasks, server_gone.child_token()),
+            server_gone,
+        });
+        tasks.spawn(Arc::clone(&session).read_all(streams.reader));
+        tasks.spawn(Arc::clone(&session).write_all());
+        tasks.spawn(Arc::clone(&session).run_deadlines());
+        session
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.peer.context.limits
+    }
+
+    /// Completes the handshake.
+    pub(crate) fn set_handshake(&self, handshake: ServerHello) {
+        if handshake.version.era() == Era::Legacy {
+            self.peer.list_changes.set_all_receivable();
+        }
+        self.peer.set_handshake(handshake);
+    }
+
+    pub(super) async fn query(
+        &self,
+        query: &Query<'_>,
+        input_responses: Option<&Round>,
+        deadline: Deadline,
+    ) -> Result<Answer, RequestError> {
+        let options = RequestOptions {
+            kind: RequestKind::of(query.method),
+            ..RequestOptions::ordinary(deadline)
+        };
+        self.request(options, |id| {
+            self.peer.encode_query(id, query, input_responses)
+        })
+        .await
+    }
+
+    pub(super) fn call_tool(
+        &self,
+        call: &ToolRequest<'_>,
+    ) -> impl Future<Output = Result<Answer, RequestError>> {
+        let options = RequestOptions {
+            progress: call.progress.clone(),
+            ..RequestOptions::ordinary(call.deadline)
+        };
+        self.request(options, move |id| self.peer.encode_call(id, call))
+    }
+
+    /// Sends `server/discover`, the first request to a server of unknown era.
+    pub(crate) async fn discover(
+        &self,
+        version: ProtocolVersion,
+        deadline: Deadline,
+    ) -> Result<Answer, RequestError> {
+        let params = encode::OnlyMeta {
+            meta: self.peer.request_meta(Some(version), None, None),
+        };
+        let options = RequestOptions {
+            kind: RequestKind::Handshake,
+            ..RequestOptions::ordinary(deadline)
+        };
+        self.request(options, |id| {
+            encode::request(id, "server/discover", &params)
+        })
+        .await
+    }
+
+    /// Sends `initialize` with the capabilities of this client.
+    pub(crate) async fn initialize(
+        &self,
+        version: ProtocolVersion,
+        deadline: Deadline,
+    ) -> Result<Answer, RequestError> {
+        let offers = self.peer.context.client_capabilities();
+        let options = RequestOptions {
+            kind: RequestKind::Handshake,
+            ..RequestOptions::ordinary(deadline)
+        };
+        self.request(options, |id| {
+            let params = encode::initialize(version, offers, &self.peer.context.client);
+            encode::request(id, "initialize", params)
+        })
+        .await
+    }
+
+    /// Subscribes to list changes of a modern server with one long-lived `subscriptions/listen`. Legacy
+    /// servers send these notifications without a subscription.
+    pub(crate) async fn listen(self: Arc<Self>, interests: Interests) {
+        let options = RequestOptions {
+            kind: RequestKind::LongLived,
+            ..RequestOptions::ordinary(Deadline::after(Deadlines::MAX))
+        };
+        let params = encode::Listen {
+            notifications: interests,
+            meta: self.peer.meta(None, None),
+        };
+        let response = self.request(options, |id| {
+            self.peer.list_changes.set_listen_request(id);
+            encode::request(id, "subscriptions/listen", &params)
+        });
+        let ended = response.await;
+        self.peer.list_changes.set_none_receivable();
+        if let Err(error) = ended {
+            tracing::debug!(server = %self.peer.context.server, %error, "no list change notifications");
+        }
+    }
+
+    /// Subscribes to updates of these resources of a modern server and waits until the subscription
+    /// ends. `sent` receives the id of the request.
+    pub(super) async fn listen_for_updates(&self, uris: &[&str], sent: impl Fn(u64)) -> ListenEnd {
+        let options = RequestOptions {
+            kind: RequestKind::LongLived,
+            ..RequestOptions::ordinary(Deadline::after(Deadlines::MAX))
+        };
+        let params = encode::Listen {
+            notifications: Updates {
+                resource_subscriptions: uris,
+            },
+            meta: self.peer.meta(None, None),
+        };
+        let response = self.request(options, |id| {
+            sent(id);
+            encode::request(id, "subscriptions/listen", &params)
+        });
+        match response.await {
+            Ok(_) => ListenEnd::Ended("the server ended the subscription".to_owned()),
+            Err(RequestError::Lost { .. }) => ListenEnd::Broken,
+            Err(error) => ListenEnd::Ended(error.to_string()),
+        }
+    }
+
+    /// Sends the `initialized` notification.
+    pub(crate) fn send_initialized(&self) {
+        let line = encode::notification("notifications/initialized", None::<()>);
+        // If the server is gone, the next request fails.
+        let _ = self.send(None, line);
+    }
+
+    pub(super) fn send(&self, id: Option<u64>, line: Vec<u8>) -> Result<(), RequestError> {
+        let in_flight = lock(&self.requests).in_flight();
+        self.enqueue(id, line, in_flight)
+    }
+
+    /// Hands a line to the write queue. `in_flight` is the number of requests in flight.
+    pub(super) fn enqueue(
+        &self,
+        id: Option<u64>,
+        line: Vec<u8>,
+        in_flight: usize,
+    ) -> Result<(), RequestError> {
+        if self.peer.context.tap.is_some() {
+            // A line that does not fit is tapped later, when it is accepted.
+            if !self.writer.has_space(line.len()) {
+                let limit = self.writer.limit();
+                return Err(RequestError::WriteQueueFull { limit });
+            }
+            self.peer.tap(Direction::Sent, &line);
+        }
+        self.writer
+            .enqueue(id, line, in_flight)
+            .map_err(|error| match error {
+                EnqueueError::Full { limit } => RequestError::WriteQueueFull { limit },
+                EnqueueError::MemoryBudgetExceeded { limit } => {
+                    RequestError::MemoryBudgetExceeded { limit }
+                }
+                EnqueueError::Closed(error) => RequestError::Lost {
+                    delivery: Delivery::NotSent,
+                    end: SessionEnd::Io(error),
+                },
+            })
+    }
+
+    async fn write_all(self: Arc<Self>) {
+        let failed = tokio::select! {
+            biased;
+            () = self.peer.stop.cancelled() => None,
+            failed = self.writer.run() => failed,
+        };
+        self.writer.close();
+        let Some(failed) = failed else { return };
+        let end = SessionEnd::Io(failed.error);
+        for id in failed.not_sent {
+            let request = lock(&self.requests).take(id);
+            if let Some(request) = request {
+                let _ = request.reply.send(Reply::Lost {
+                    delivery: Delivery::NotSent,
+                    end: end.clone(),
+                });
+            }
+        }
+        // The server may still answer the requests that it received.
+        let _ = tokio::time::timeout(READ_AFTER_WRITE_ERROR, self.ended()).await;
+        self.close(end);
+    }
+
+    /// Fails requests whose deadline passed. One timer serves the whole session, because nearly every
+    /// request is answered long before its deadline. It fires at the earliest deadline known to the
+    /// table, never later.
+    async fn run_deadlines(self: Arc<Self>) {
+        loop {
+            let next_check = self.fail_overdue();
+            let timer = async {
+                match next_check {
+                    Some(next) => tokio::time::sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.peer.stop.cancelled() => return,
+                () = self.deadline_moved.notified() => {}
+                () = timer => {}
+            }
+        }
+    }
+
+    /// Fails the requests whose deadline passed, and returns when to check again.
+    fn fail_overdue(&self) -> Option<Instant> {
+        let (overdue, next_check) =
+            lock(&self.requests).check_deadlines(&self.peer.clock, Instant::now());
+        for (id, expired) in overdue {
+            let (request, delivery) = self.abandon(id, "timed out");
+            if let Some(request) = request {
+                let saw_unknown_ids = lock(&self.requests).saw_unknown_ids_since(&request);
+                let _ = request.reply.send(Reply::TimedOut {
+                    expired,
+                    delivery,
+                    saw_unknown_ids,
+                });
+            }
+        }
+        next_check
+    }
+
+    /// An excerpt of the last line on stdout that was not a message.
+    pub(crate) fn stray_output(&self) -> Option<String> {
+        lock(&self.stray_output).clone()
+    }
+
+    /// Waits until a message is lost because it did not start its line.
+    pub(crate) async fn message_lost(&self) {
+        self.message_lost.cancelled().await;
+    }
+
+    pub(crate) fn lost_a_message(&self) -> bool {
+        self.message_lost.is_cancelled()
+    }
+
+    pub(crate) async fn ended(&self) -> SessionEnd {
+        self.peer.ended().await
+    }
+
+    /// Ends the session. Each request in flight fails with its delivery.
+    pub(crate) fn close(&self, end: SessionEnd) {
+        let in_flight = lock(&self.requests).end(end.clone());
+        let not_sent = self.writer.cancel_all_unsent();
+        for (id, request) in in_flight {
+            let delivery = if not_sent.contains(&id) {
+                Delivery::NotSent
+            } else {
+                Delivery::Unknown
+            };
+            let _ = request.reply.send(Reply::Lost {
+                delivery,
+                end: end.clone(),
+            });
+        }
+        self.writer.close();
+        self.peer.end(end);
+    }
+}
+
+impl Outgoing for LineSession {
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn send_notification(self: &Arc<Self>, line: Vec<u8>) {
+        // The queue is full if the server does not read its input.
+        if self.send(None, line).is_err() {
+            tracing::debug!(server = %self.peer.context.server, "message not sent");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The four listings of the protocol: tools, resources, resource templates, prompts.
+
+use super::http::StreamableHttpSession;
+use super::list_changes::ListChangeKind;
+use switchboard_wire::Limits;
+use switchboard_wire::LocalServer;
+use switchboard_wire::decode;
+use switchboard_wire::decode::{Item, Page};
+use switchboard_wire::mcp::{Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool};
+use switchboard_wire::redact::Redactor;
+
+/// An item of a listing.
+pub trait ListItem: Sized + Send + Sync + 'static {
+    /// Method of the list request.
+    const METHOD: &'static str;
+    /// Member of the result that holds the items.
+    const KEY: &'static str;
+    /// One item, in messages.
+    const NOUN: &'static str;
+    /// The notification that announces changes of the list.
+    const CHANGE_KIND: ListChangeKind;
+    /// The field of [`Limits`] that bounds the number of items.
+    const LIMIT: &'static str;
+    const ITEM: Item<Self>;
+
+    /// Whether a server with these capabilities has the listing.
+    fn is_offered(capabilities: &ServerCapabilities) -> bool;
+
+    /// Whether a server with these capabilities announces changes of the list.
+    fn is_announced(capabilities: &ServerCapabilities) -> bool;
+
+    fn max_items(limits: &Limits) -> usize;
+
+    /// Masks secrets in texts. Values that are sent back to the server stay as they are.
+    fn redact(&mut self, redactor: &Redactor);
+
+    /// The items of a server in this process.
+    fn list_local(server: &dyn LocalServer) -> Vec<Self>;
+
+    /// The name or URI that identifies the item in requests.
+    fn key(&self) -> &str;
+
+    /// Lets an HTTP session learn which tool arguments it must repeat in headers.
+    fn register_header_params(_: &mut Page<Self>, _: &StreamableHttpSession) {}
+}
+
+/// The members that differ only by names: listing method, result key, noun, limit, capabilities.
+macro_rules! list_item {
+    (
+        method: $method:literal,
+        key: $key:literal,
+        noun: $noun:literal,
+        change: $kind:ident,
+        limit: $limit:ident,
+        decode: $decode:path,
+        capability: $offered:ident,
+        announced_by: $announced:ident,
+    ) => {
+        const METHOD: &'static str = $method;
+        const KEY: &'static str = $key;
+        const NOUN: &'static str = $noun;
+        const CHANGE_KIND: ListChangeKind = ListChangeKind::$kind;
+        const LIMIT: &'static str = stringify!($limit);
+        const ITEM: Item<Self> = $decode;
+
+        fn is_offered(capabilities: &ServerCapabilities) -> bool {
+            capabilities.$offered
+        }
+
+        fn is_announced(capabilities: &ServerCapabilities) -> bool {
+            capabilities.$announced
+        }
+
+        fn max_items(limits: &Limits) -> usize {
+            limits.$limit
+        }
+    };
+}
+
+impl ListItem for Tool {
+    list_item!(
+        method: "tools/list",
+        key: "tools",
+        noun: "tool",
+        change: Tools,
+        limit: tools_per_server,
+        decode: decode::tool,
+        capability: tools,
+        announced_by: tools_list_changed,
+    );
+
+    fn redact(&mut self, redactor: &Redactor) {
+        redactor.redact_texts([&mut self.title, &mut self.description]);
+    }
+
+    fn list_local(server: &dyn LocalServer) -> Vec<Self> {
+        server.tools()
+    }
+
+    fn key(&self) -> &str {
+        &self.name
+    }
+
+    fn register_header_params(page: &mut Page<Self>, session: &StreamableHttpSession) {
+        session.filter_tools_for_http(page);
+    }
+}
+
+impl ListItem for Resource {
+    list_item!(
+        method: "resources/list",
+        key: "resources",
+        noun: "resource",
+        change: Resources,
+        limit: resources_per_server,
+        decode: decode::resource,
+        capability: resources,
+        announced_by: resources_list_changed,
+    );
+
+    fn redact(&mut self, redactor: &Redactor) {
+        redactor.redact_texts([&mut self.title, &mut self.description]);
+    }
+
+    fn list_local(server: &dyn LocalServer) -> Vec<Self> {
+        server.resources()
+    }
+
+    fn key(&self) -> &str {
+        &self.uri
+    }
+}
+
+impl ListItem for ResourceTemplate {
+    list_item!(
+        method: "resources/templates/list",
+        key: "resourceTemplates",
+        noun: "template",
+        change: Resources,
+        limit: resources_per_server,
+        decode: decode::resource_template,
+        capability: resources,
+        announced_by: resources_list_changed,
+    );
+
+    fn redact(&mut self, redactor: &Redactor) {
+        redactor.redact_texts([&mut self.title, &mut self.description]);
+    }
+
+    fn list_local(server: &dyn LocalServer) -> Vec<Self> {
+        server.resource_templates()
+    }
+
+    fn key(&self) -> &str {
+        &self.uri_template
+    }
+}
+
+impl ListItem for Prompt {
+    list_item!(
+        method: "prompts/list",
+        key: "prompts",
+        noun: "prompt",
+        change: Prompts,
+        limit: prompts_per_server,
+        decode: decode::prompt,
+        capability: prompts,
+        announced_by: prompts_list_changed,
+    );
+
+    fn redact(&mut self, redactor: &Redactor) {
+        redactor.redact_texts([&mut self.title, &mut self.description]);
+        for argument in &mut self.arguments {
+            redactor.redact_texts([&mut argument.title, &mut argument.description]);
+        }
+    }
+
+    fn list_local(server: &dyn LocalServer) -> Vec<Self> {
+        server.prompts()
+    }
+
+    fn key(&self) -> &str {
+        &self.name
+    }
+}

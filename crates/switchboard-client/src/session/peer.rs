@@ -1,0 +1,276 @@
+//! State that all JSON-RPC sessions share, whatever the transport.
+//!
+//! Holds the result of the handshake, handles notifications, encodes requests, and publishes the end of
+//! the session. Invariant: a session ends once, and the first reason is kept.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::deadline::ActivityClock;
+use super::list_changes::{ListChangeKind, ListChanges};
+use super::log_forwarding::{self, LogRateLimit};
+use super::query::Query;
+use super::server_requests::{self, ServerRequests};
+use super::subscriptions::Subscriptions;
+use super::url_elicitation::UrlElicitations;
+use super::{RequestError, SessionContext, SessionEnd, SessionKey, ToolRequest, wait_for_end};
+use crate::wire_tap::Direction;
+use switchboard_wire::decode;
+use switchboard_wire::encode;
+use switchboard_wire::encode::{Meta, Round, TaskTime};
+use switchboard_wire::jsonrpc::{Problem, RequestId};
+use switchboard_wire::lines::LetGo;
+use switchboard_wire::mcp::{Era, Progress, ProtocolVersion, ServerHello};
+use switchboard_wire::memory_budget::Held;
+
+/// Maximum length of an excerpt of server output in an error message, in characters.
+const EXCERPT_CHARS: usize = 200;
+
+pub(super) struct Peer {
+    pub(super) key: SessionKey,
+    pub(super) context: SessionContext,
+    pub(super) clock: ActivityClock,
+    handshake: OnceLock<ServerHello>,
+    pub(super) server_requests: ServerRequests,
+    pub(super) list_changes: ListChanges,
+    pub(super) log_rate_limit: Arc<LogRateLimit>,
+    pub(super) url_elicitations: UrlElicitations,
+    /// Tasks that send notifications to the server.
+    notification_tasks: TaskTracker,
+    pub(super) subscriptions: Subscriptions,
+    ended: watch::Sender<Option<SessionEnd>>,
+    /// Cancelled when the session ends.
+    pub(super) stop: CancellationToken,
+}
+
+/// A session that can send a message without waiting for a response.
+pub(super) trait Outgoing: Send + Sync + 'static {
+    fn peer(&self) -> &Peer;
+
+    /// Sends a notification or a response. Errors are logged.
+    fn send_notification(self: &Arc<Self>, line: Vec<u8>);
+}
+
+impl Peer {
+    pub(super) fn new(
+        context: SessionContext,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            key: SessionKey::next(),
+            clock: ActivityClock::new(),
+            handshake: OnceLock::new(),
+            server_requests: ServerRequests::new(tasks.clone(), context.limits.inbound_requests),
+            list_changes: ListChanges::default(),
+            log_rate_limit: Arc::default(),
+            url_elicitations: UrlElicitations::default(),
+            notification_tasks: TaskTracker::new(),
+            subscriptions: Subscriptions::new(tasks),
+            ended: watch::Sender::new(None),
+            stop,
+            context,
+        }
+    }
+
+    pub(super) fn handshake(&self) -> Option<&ServerHello> {
+        self.handshake.get()
+    }
+
+    /// Completes the handshake. Later requests use its protocol version.
+    pub(super) fn set_handshake(&self, handshake: ServerHello) {
+        let _ = self.handshake.set(handshake);
+    }
+
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
+        self.handshake.get().map(|handshake| handshake.version)
+    }
+
+    pub(super) fn encode_call(&self, id: u64, call: &ToolRequest<'_>) -> Vec<u8> {
+        let meta = self.meta(Some(id), call.trace);
+        let task = self.task_ttl(call);
+        let tool = call.target.tool();
+        encode::call_tool(id, tool, call.arguments, call.input_responses, task, &meta)
+    }
+
+    pub(super) fn encode_query(
+        &self,
+        id: u64,
+        query: &Query<'_>,
+        input_responses: Option<&Round>,
+    ) -> Vec<u8> {
+        let meta = self.meta(None, None);
+        encode::inquiry(id, query.method, &query.params, input_responses, &meta)
+    }
+
+    /// The `_meta` of a request: client description (modern era), progress token, trace.
+    pub(super) fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> Meta<'a> {
+        let modern = self
+            .version()
+            .filter(|version| version.era() == Era::Modern);
+        self.request_meta(modern, token, trace)
+    }
+
+    /// The `_meta` of a request in this version, which may not be negotiated yet.
+    pub(super) fn request_meta<'a>(
+        &'a self,
+        version: Option<ProtocolVersion>,
+        token: Option<u64>,
+        trace: Option<&'a str>,
+    ) -> Meta<'a> {
+        let capabilities = self.context.client_capabilities();
+        Meta::new(version, &self.context.client, capabilities, token, trace)
+            .log_level(self.context.log_level)
+    }
+
+    /// Whether the server runs tool calls as tasks in the way of 2025-11-25.
+    fn runs_tasks(&self) -> bool {
+        self.handshake.get().is_some_and(|handshake| {
+            handshake.version == ProtocolVersion::V2025_11_25 && handshake.capabilities.tasks
+        })
+    }
+
+    /// The lifetime to request for the call's task, if the call must be a task and the server supports it.
+    pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTime> {
+        (call.target.requires_task() && self.runs_tasks())
+            .then(|| TaskTime::of(call.deadline.remaining()))
+    }
+
+    /// Sends a notification in the background. Does nothing outside a runtime.
+    pub(super) fn spawn_notification(&self, send: impl Future<Output = ()> + Send + 'static) {
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.server_requests
+                .spawn(self.notification_tasks.track_future(send));
+        }
+    }
+
+    /// Waits until background notifications are sent.
+    pub(super) async fn flush_notifications(&self) {
+        self.notification_tasks.close();
+        self.notification_tasks.wait().await;
+    }
+
+    pub(super) fn tap(&self, direction: Direction, line: &[u8]) {
+        if let Some(tap) = &self.context.tap {
+            let text = String::from_utf8_lossy(line);
+            let text = self.context.redactor.redact(text.trim_end());
+            let server = &self.context.server;
+            let tapped = catch_unwind(AssertUnwindSafe(|| tap.line(server, direction, &text)));
+            if tapped.is_err() {
+                tracing::error!(%server, "the wire tap panicked");
+            }
+        }
+    }
+
+    /// Handles a notification. `progress` delivers progress to the request with this id, and says
+    /// whether its caller asked for progress. Returns whether the notification was requested in that
+    /// way.
+    pub(super) fn on_notification(
+        &self,
+        method: &str,
+        params: &[u8],
+        progress: impl FnOnce(u64, Progress) -> bool,
+    ) -> bool {
+        self.clock.touch();
+        match method {
+            "notifications/progress" => {
+                return decode::progress(params).is_some_and(|(id, note)| progress(id, note));
+            }
+            "notifications/tools/list_changed" => self.list_changes.record(ListChangeKind::Tools),
+            "notifications/resources/list_changed" => {
+                self.list_changes.record(ListChangeKind::Resources);
+            }
+            "notifications/prompts/list_changed" => {
+                self.list_changes.record(ListChangeKind::Prompts);
+            }
+            "notifications/message" => log_forwarding::on_message(self, params),
+            "notifications/elicitation/complete" => self.url_elicitations.complete(params),
+            "notifications/resources/updated" => self.subscriptions.on_updated(params),
+            "notifications/subscriptions/acknowledged" => {
+                self.list_changes.on_acknowledged(params);
+                self.subscriptions.on_acknowledged(params);
+            }
+            "notifications/cancelled" => {
+                self.server_requests.cancel(params);
+                self.list_changes.on_cancelled(params);
+                self.subscriptions.on_cancelled(params);
+            }
+            _ => tracing::trace!(server = %self.context.server, method, "notification ignored"),
+        }
+        false
+    }
+
+    /// The start of some server output, with secrets masked.
+    pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
+        let bytes = bytes.trim_ascii();
+        // Mask before cutting, or half of a secret could remain at the end.
+        let start = bytes.get(..4 * EXCERPT_CHARS).unwrap_or(bytes);
+        let text = self
+            .context
+            .redactor
+            .redact(&String::from_utf8_lossy(start));
+        text.chars().take(EXCERPT_CHARS).collect()
+    }
+
+    /// The error for a message that was discarded.
+    pub(super) fn discard_error(&self, why: LetGo) -> Problem {
+        match why {
+            LetGo::TooLong => Problem::TooLong {
+                limit: self.context.limits.message_bytes,
+            },
+            LetGo::NoRoom => Problem::NoRoom {
+                limit: self.context.budget.limit(),
+            },
+        }
+    }
+
+    /// Reserves memory for a message to the server, until the permit is dropped.
+    pub(super) fn reserve(&self, line: &[u8]) -> Result<Option<Held>, RequestError> {
+        let limit = self.context.limits.message_bytes;
+        if line.len() > limit {
+            return Err(RequestError::TooLong { limit });
+        }
+        let mut permit = None;
+        if !self.context.budget.grow(&mut permit, line.len()) {
+            let limit = self.context.budget.limit();
+            return Err(RequestError::MemoryBudgetExceeded { limit });
+        }
+        Ok(permit)
+    }
+
+    pub(super) async fn ended(&self) -> SessionEnd {
+        wait_for_end(self.ended.subscribe()).await
+    }
+
+    /// Publishes the end of the session. Only the first reason is kept.
+    pub(super) fn end(&self, end: SessionEnd) {
+        self.ended.send_if_modified(|ended| {
+            let is_first = ended.is_none();
+            if is_first {
+                *ended = Some(end);
+            }
+            is_first
+        });
+        self.stop.cancel();
+    }
+}
+
+/// Handles a request from the server.
+pub(super) fn on_request<S: Outgoing>(
+    session: &Arc<S>,
+    id: RequestId,
+    method: &str,
+    params: &[u8],
+) {
+    let peer = session.peer();
+    peer.clock.touch();
+    // The modern era has no requests from the server. One that looks like it gets no response.
+    let version = peer.version();
+    if version.is_none_or(|version| version.era() == Era::Legacy) {
+        server_requests::handle(session, id, method, params);
+    }
+}

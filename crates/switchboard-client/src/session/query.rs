@@ -1,0 +1,151 @@
+//! Requests other than `tools/call`: listings, resources, prompts, completion, tasks.
+//!
+//! They are idempotent and may be repeated. A modern server may return `input_required` to them, as to a
+//! call.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::deadline::Deadline;
+use super::{RequestError, Session, input_required, run_blocking};
+use switchboard_wire::decode;
+use switchboard_wire::encode::Round;
+use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::limits::LARGE;
+use switchboard_wire::mcp::{ErrorObject, GetPromptResult, ReadResourceResult};
+
+/// A request other than a tool call.
+#[derive(Debug)]
+pub struct Query<'a> {
+    pub(crate) method: &'static str,
+    /// The name or URI that HTTP headers repeat.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) params: Map<String, Value>,
+    pub(crate) deadline: Deadline,
+}
+
+impl<'a> Query<'a> {
+    /// A request without params.
+    pub fn new(method: &'static str, deadline: Deadline) -> Self {
+        Self {
+            method,
+            name: None,
+            params: Map::new(),
+            deadline,
+        }
+    }
+
+    /// Adds a param.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.params.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Adds the param that HTTP headers repeat.
+    pub(crate) fn with_subject(mut self, key: &str, name: &'a str) -> Self {
+        self.name = Some(name);
+        self.with(key, name)
+    }
+}
+
+/// Whether the server answers this method immediately, so that cancelling the request is not worth a
+/// notification. A server could also mistake it for the cancellation of the task.
+pub(super) fn needs_no_cancel(method: &str) -> bool {
+    matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
+}
+
+impl Session {
+    /// Sends a query, and answers `input_required` results until the server returns its result.
+    /// Dropping the future cancels the request and notifies the server.
+    pub(crate) async fn query(&self, query: &Query<'_>) -> Result<Answer, RequestError> {
+        let mut responses: Option<Round> = None;
+        let mut deadline = query.deadline;
+        loop {
+            let result = self.query_once(query, responses.as_ref(), deadline).await?;
+            match decode::asked_in(&result).map_err(RequestError::InvalidResponse)? {
+                None => return Ok(result),
+                Some(input) => {
+                    let next =
+                        input_required::next_round(self, responses.as_ref(), deadline, input);
+                    let (next, remaining) = next.await?;
+                    responses = Some(next);
+                    deadline = remaining;
+                }
+            }
+        }
+    }
+
+    /// Sends a query and decodes its result, on a blocking thread if it is large.
+    pub async fn query_as<T: Send + 'static>(
+        &self,
+        query: &Query<'_>,
+        decode: impl FnOnce(&Answer) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, RequestError> {
+        let result = self.query(query).await?;
+        let decoded = if result.text.len() > LARGE {
+            run_blocking(move || decode(&result)).await?
+        } else {
+            decode(&result)
+        };
+        decoded.map_err(RequestError::InvalidResponse)
+    }
+
+    /// Reads a resource, and decodes at most `max_parts` parts of it.
+    pub async fn read_resource(
+        &self,
+        uri: &str,
+        deadline: Deadline,
+        max_parts: usize,
+    ) -> Result<ReadResourceResult, RequestError> {
+        if let Self::Local(local) = self {
+            return local.read(uri, deadline).await;
+        }
+        let query = Query::new("resources/read", deadline).with_subject("uri", uri);
+        let decode = move |result: &Answer| decode::resource_result(result, max_parts);
+        self.query_as(&query, decode).await
+    }
+
+    /// Gets a prompt, and decodes at most `max_messages` messages of it.
+    pub async fn get_prompt(
+        &self,
+        name: &str,
+        arguments: &BTreeMap<String, String>,
+        deadline: Deadline,
+        max_messages: usize,
+    ) -> Result<GetPromptResult, RequestError> {
+        if let Self::Local(local) = self {
+            return local.prompt(name, arguments, deadline).await;
+        }
+        let mut query = Query::new("prompts/get", deadline).with_subject("name", name);
+        if !arguments.is_empty() {
+            query = query.with("arguments", as_json_strings(arguments));
+        }
+        let decode = move |result: &Answer| decode::prompt_result(result, max_messages);
+        self.query_as(&query, decode).await
+    }
+
+    async fn query_once(
+        &self,
+        query: &Query<'_>,
+        responses: Option<&Round>,
+        deadline: Deadline,
+    ) -> Result<Answer, RequestError> {
+        match self {
+            Self::Line(line) => line.query(query, responses, deadline).await,
+            Self::StreamableHttp(http) => Box::pin(http.query(query, responses, deadline)).await,
+            Self::Sse2024(sse) => Box::pin(sse.query(query, responses, deadline)).await,
+            Self::Local(_) => Err(RequestError::ErrorResponse(ErrorObject::new(
+                ErrorObject::METHOD_NOT_FOUND,
+                format!("in-process servers do not support {}", query.method),
+            ))),
+        }
+    }
+}
+
+fn as_json_strings(arguments: &BTreeMap<String, String>) -> Map<String, Value> {
+    let pairs = arguments.iter();
+    pairs
+        .map(|(name, text)| (name.clone(), Value::from(text.as_str())))
+        .collect()
+}

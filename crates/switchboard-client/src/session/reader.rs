@@ -1,0 +1,336 @@
+//! Reads lines from a server and dispatches the messages in them.
+//!
+//! Responses that were read together are delivered together: the request table is locked once for the
+//! batch, and callers are woken after it is unlocked.
+//!
+//! Invariant: the reader waits for nothing but the server, and messages take effect in the order in
+//! which the server sent them.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes};
+use tokio::io::AsyncReadExt;
+
+use super::line::{LineSession, Reader};
+use super::request_table::{PendingRequest, Reply};
+use super::{SessionEnd, peer, run_blocking};
+use crate::rate_limit::RateLimiter;
+use crate::wire_tap::Direction;
+use switchboard_wire::jsonrpc as wire;
+use switchboard_wire::jsonrpc::{Answer, AnswerId, Message, Outcome, Received};
+use switchboard_wire::lines::{Line, Lines, READ_AHEAD};
+use switchboard_wire::mcp::ProtocolVersion;
+use switchboard_wire::memory_budget::Held;
+use switchboard_wire::scan::place_in;
+use switchboard_wire::sync::lock;
+
+/// The reader yields to other tasks after this many bytes that are not responses.
+const YIELD_AFTER_BYTES: usize = 4 * 1024;
+/// Maximum number of responses delivered together. Bounds how long the first of them waits.
+const DELIVERY_BATCH: usize = 8;
+
+/// A response that was read but not delivered yet.
+struct ReceivedResponse {
+    id: AnswerId,
+    reply: Reply,
+    /// Length of the line.
+    size: usize,
+    /// The request it answers, once looked up.
+    request: Option<PendingRequest>,
+}
+
+/// Bytes that a server sent without a request of ours.
+#[derive(Clone, Copy, Default)]
+struct NotResponse {
+    /// All of them, progress included. The reader yields after a number of these.
+    bytes: usize,
+    /// The part that no caller asked for. The rate limit applies to these.
+    unsolicited: usize,
+}
+
+impl NotResponse {
+    fn unsolicited(bytes: usize) -> Self {
+        Self {
+            bytes,
+            unsolicited: bytes,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.unsolicited += other.unsolicited;
+    }
+}
+
+impl LineSession {
+    pub(super) async fn read_all(self: Arc<Self>, mut reader: Reader) {
+        let mut lines = Lines::new(
+            self.peer.context.limits.message_bytes,
+            &self.peer.context.budget,
+        );
+        let mut responses = Vec::new();
+        let mut rate_limit = RateLimiter::unsolicited();
+        let mut stopped = pin!(self.peer.stop.cancelled());
+        let end = loop {
+            let limit = rate_limit.read_limit(READ_AHEAD);
+            let mut buffer = lines.room().limit(limit);
+            // Reading is polled first because it is the cheaper poll. It cannot starve `stopped`:
+            // tokio's coop budget makes a reader that is always ready return pending now and then.
+            let read = tokio::select! {
+                biased;
+                read = reader.read_buf(&mut buffer) => read,
+                () = &mut stopped => break SessionEnd::Closed,
+            };
+            match read {
+                Ok(0) => {
+                    let rest = lines.remainder();
+                    let partial_line = rest.and_then(|rest| self.receive_unterminated(rest));
+                    break SessionEnd::Eof { partial_line };
+                }
+                Ok(_) => {}
+                Err(error) => break SessionEnd::Io(error.to_string()),
+            }
+            let unsolicited = match self.receive_lines(&mut lines, &mut responses).await {
+                Ok(unsolicited) => unsolicited,
+                Err(end) => break end,
+            };
+            if let Some(pause) = rate_limit.consume(unsolicited) {
+                self.peer
+                    .stop
+                    .run_until_cancelled(tokio::time::sleep(pause))
+                    .await;
+            } else if lines.is_behind() {
+                tokio::task::yield_now().await;
+            }
+        };
+        self.close(end);
+        // Keep reading until the server has exited: it must not die of a broken pipe while it shuts
+        // down.
+        let mut rest = lines.leftover();
+        self.server_gone
+            .run_until_cancelled(async {
+                while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
+                    rest.clear();
+                }
+            })
+            .await;
+    }
+
+    /// Handles the bytes after the last line end. Returns an excerpt unless they are a whole message.
+    fn receive_unterminated(self: &Arc<Self>, line: Bytes) -> Option<String> {
+        if let Received::Message(_) = wire::read(&line, self.peer.context.limits.json_budget()) {
+            self.receive_single(line, None);
+            return None;
+        }
+        Some(self.peer.excerpt(&line))
+    }
+
+    /// Handles all complete lines. Returns the number of unsolicited bytes.
+    async fn receive_lines(
+        self: &Arc<Self>,
+        lines: &mut Lines,
+        responses: &mut Vec<ReceivedResponse>,
+    ) -> Result<usize, SessionEnd> {
+        let mut total = NotResponse::default();
+        let mut since_yield = 0;
+        loop {
+            let next = if lines.has_much_to_let_go() {
+                total.add(self.deliver(responses));
+                let mut taken = lines.take();
+                let search = move || (taken.next_line(), taken);
+                let (next, taken) = Box::pin(run_blocking(search))
+                    .await
+                    .map_err(|_| SessionEnd::Closed)?;
+                *lines = taken;
+                next
+            } else {
+                lines.next_line()
+            };
+            let received = match next {
+                Ok(Some(Line::Long(line, permit))) => {
+                    total.add(self.deliver(responses));
+                    let this = Arc::clone(self);
+                    let receive = move || {
+                        let line = line.join();
+                        this.peer.tap(Direction::Received, &line);
+                        this.receive_single(line, permit)
+                    };
+                    let received = Box::pin(run_blocking(receive)).await;
+                    received.map_err(|_| SessionEnd::Closed)?
+                }
+                Ok(Some(Line::Complete(line, permit))) => {
+                    self.peer.tap(Direction::Received, &line);
+                    self.receive(line, &mut { permit }, responses)
+                }
+                Ok(Some(Line::LetGo { id: Some(id), why })) => {
+                    let reply = Reply::Invalid(self.peer.discard_error(why));
+                    self.push_response(AnswerId::Ours(id), reply, 0, responses)
+                }
+                Ok(Some(Line::LetGo { id: None, why })) => {
+                    let error = self.peer.discard_error(why);
+                    tracing::debug!(server = %self.peer.context.server, %error, "message discarded");
+                    NotResponse::default()
+                }
+                Ok(None) => {
+                    total.add(self.deliver(responses));
+                    return Ok(total.unsolicited);
+                }
+                Err(switchboard_wire::lines::Endless) => {
+                    self.deliver(responses);
+                    return Err(SessionEnd::Unterminated);
+                }
+            };
+            total.add(received);
+            since_yield += received.bytes;
+            if since_yield > YIELD_AFTER_BYTES {
+                since_yield = 0;
+                total.add(self.deliver(responses));
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Handles one line and delivers its response at once.
+    fn receive_single(self: &Arc<Self>, line: Bytes, permit: Option<Held>) -> NotResponse {
+        let mut responses = Vec::new();
+        let mut received = self.receive(line, &mut { permit }, &mut responses);
+        received.add(self.deliver(&mut responses));
+        received
+    }
+
+    /// Handles one line. A response is appended to `responses` together with the line's memory permit.
+    /// Any other message takes effect now, after the responses before it were delivered.
+    fn receive(
+        self: &Arc<Self>,
+        mut line: Bytes,
+        permit: &mut Option<Held>,
+        responses: &mut Vec<ReceivedResponse>,
+    ) -> NotResponse {
+        let size = line.len();
+        let (id, result, shape) = match wire::read(&line, self.peer.context.limits.json_budget()) {
+            Received::Message(Message::Answer {
+                id,
+                outcome: Outcome::Result(result, shape),
+            }) => (id, place_in(&line, result), shape),
+            Received::Message(Message::Answer {
+                id,
+                outcome: Outcome::Error(mut error),
+            }) => {
+                self.peer.context.redactor.redact_error(&mut error);
+                return self.push_response(id, Reply::Error(error), size, responses);
+            }
+            Received::Message(Message::Notification { method, params }) => {
+                let mut received = self.deliver(responses);
+                let params = params.unwrap_or_default();
+                let is_requested = self.peer.on_notification(&method, params, |id, progress| {
+                    lock(&self.requests).progress(id, progress)
+                });
+                received.add(NotResponse {
+                    bytes: size,
+                    unsolicited: if is_requested { 0 } else { size },
+                });
+                return received;
+            }
+            Received::Message(Message::Request { id, method, params }) => {
+                let mut received = self.deliver(responses);
+                peer::on_request(self, id, &method, params.unwrap_or(b"{}"));
+                received.add(NotResponse::unsolicited(size));
+                return received;
+            }
+            Received::Batch(messages)
+                if self.peer.version() == Some(ProtocolVersion::V2025_03_26) =>
+            {
+                let inside: usize = messages.iter().map(|message| message.len()).sum();
+                let mut received = NotResponse::unsolicited(size - inside);
+                for message in messages {
+                    received.add(self.receive(line.slice_ref(message), permit, responses));
+                }
+                return received;
+            }
+            Received::Batch(_) | Received::Noise => {
+                let mut received = self.deliver(responses);
+                self.record_stray_output(&line);
+                received.add(NotResponse::unsolicited(size));
+                return received;
+            }
+            Received::Broken {
+                id: Some(id),
+                problem,
+            } => {
+                let reply = Reply::Invalid(problem);
+                return self.push_response(AnswerId::Ours(id), reply, size, responses);
+            }
+            Received::Broken { id: None, problem } => {
+                tracing::debug!(server = %self.peer.context.server, %problem, "message discarded");
+                return NotResponse::unsolicited(size);
+            }
+        };
+        // Narrow `line` to the result in place. A second handle would cost two atomic operations.
+        line.truncate(result.end);
+        line.advance(result.start);
+        let reply = Reply::Result(Answer::new(line, shape, permit.take()));
+        self.push_response(id, reply, size, responses)
+    }
+
+    /// Appends a response, and delivers the batch when it is full.
+    fn push_response(
+        &self,
+        id: AnswerId,
+        reply: Reply,
+        size: usize,
+        responses: &mut Vec<ReceivedResponse>,
+    ) -> NotResponse {
+        responses.push(ReceivedResponse {
+            id,
+            reply,
+            size,
+            request: None,
+        });
+        if responses.len() < DELIVERY_BATCH {
+            return NotResponse::default();
+        }
+        self.deliver(responses)
+    }
+
+    /// Delivers responses to their callers. Responses to no request count as unsolicited.
+    fn deliver(&self, responses: &mut Vec<ReceivedResponse>) -> NotResponse {
+        let mut unmatched = NotResponse::default();
+        if responses.is_empty() {
+            return unmatched;
+        }
+        let mut table = lock(&self.requests);
+        for response in &mut *responses {
+            response.request = table.take_for_response(response.id, &response.reply);
+        }
+        drop(table);
+        for ReceivedResponse {
+            id,
+            reply,
+            size,
+            request,
+        } in responses.drain(..)
+        {
+            match request {
+                // Sending fails if the caller was dropped since the lookup.
+                Some(request) => drop(request.reply.send(reply)),
+                None => {
+                    tracing::debug!(server = %self.peer.context.server, ?id, "response to no request");
+                    unmatched.add(NotResponse::unsolicited(size));
+                }
+            }
+        }
+        unmatched
+    }
+
+    fn record_stray_output(&self, line: &[u8]) {
+        if memchr::memmem::find(line, b"\"jsonrpc\"").is_some() {
+            self.message_lost.cancel();
+        }
+        let text = self.peer.excerpt(line);
+        if !text.is_empty() {
+            tracing::debug!(server = %self.peer.context.server, text, "stray output");
+            *lock(&self.stray_output) = Some(text);
+        }
+    }
+}

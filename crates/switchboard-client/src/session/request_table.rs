@@ -1,0 +1,255 @@
+//! The requests in flight of one session.
+//!
+//! Invariant: a request leaves the table exactly once: by its response, when it is abandoned, or at the
+//! end of the session. The code that takes it out completes it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::deadline::{ActivityClock, DeadlineCheck, Expired, RunningDeadline};
+use super::query::needs_no_cancel;
+use super::{Delivery, RequestError, SessionEnd};
+use switchboard_wire::jsonrpc::{Answer, AnswerId, Problem};
+use switchboard_wire::mcp::{ErrorObject, Progress};
+
+/// How a request ended.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Result(Answer),
+    Error(ErrorObject),
+    /// The server responded, but the response is invalid.
+    Invalid(Problem),
+    TimedOut {
+        expired: Expired,
+        delivery: Delivery,
+        /// The server sent responses with unknown ids after this request was sent.
+        saw_unknown_ids: bool,
+    },
+    /// The session ended first.
+    Lost {
+        delivery: Delivery,
+        end: SessionEnd,
+    },
+}
+
+impl Reply {
+    pub(super) fn into_result(self) -> Result<Answer, RequestError> {
+        Err(match self {
+            Self::Result(result) => return Ok(result),
+            Self::Error(error) => RequestError::ErrorResponse(error),
+            Self::Invalid(error) => RequestError::InvalidResponse(error),
+            Self::TimedOut {
+                expired: Expired { after, idle },
+                delivery,
+                saw_unknown_ids,
+            } => RequestError::TimedOut {
+                after,
+                idle,
+                delivery,
+                saw_unknown_ids,
+            },
+            Self::Lost { delivery, end } => RequestError::Lost { delivery, end },
+        })
+    }
+}
+
+/// A request in flight.
+pub(super) struct PendingRequest {
+    pub(super) reply: oneshot::Sender<Reply>,
+    pub(super) progress: Option<mpsc::Sender<Progress>>,
+    /// Progress notifications dropped since the last one that was delivered.
+    skipped_progress: u64,
+    pub(super) kind: RequestKind,
+    pub(super) deadline: RunningDeadline,
+    /// The table's count of responses with unknown ids when this request was inserted.
+    unknown_ids_before: u64,
+}
+
+impl PendingRequest {
+    pub(super) fn new(
+        reply: oneshot::Sender<Reply>,
+        progress: Option<mpsc::Sender<Progress>>,
+        kind: RequestKind,
+        deadline: RunningDeadline,
+    ) -> Self {
+        Self {
+            reply,
+            progress,
+            skipped_progress: 0,
+            kind,
+            deadline,
+            unknown_ids_before: 0,
+        }
+    }
+}
+
+/// Decides how a request is cancelled and counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestKind {
+    Ordinary,
+    /// The protocol forbids cancelling it.
+    Handshake,
+    /// Answered immediately, so not worth a `cancelled` notification.
+    Brief,
+    /// Stays open for the whole session, such as `subscriptions/listen`. Not counted as in flight.
+    LongLived,
+}
+
+impl RequestKind {
+    pub(super) fn of(method: &str) -> Self {
+        if needs_no_cancel(method) {
+            Self::Brief
+        } else {
+            Self::Ordinary
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct RequestTable {
+    pending: HashMap<u64, PendingRequest, BuildHasherDefault<IdHasher>>,
+    /// How many of the pending requests are long-lived.
+    long_lived: usize,
+    last_id: u64,
+    /// Responses whose id this session never used.
+    unknown_ids: u64,
+    /// When deadlines are checked next.
+    next_check: Option<Instant>,
+    ended: Option<SessionEnd>,
+}
+
+/// Hasher for our own sequential ids. An attacker cannot choose them, so collisions need no defence.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        debug_assert!(false, "keys are u64");
+    }
+
+    /// Fibonacci hashing: spreads sequential ids over the whole range, as the map expects.
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+impl RequestTable {
+    /// Inserts a request and returns its id, which was never used before. Fails after the end of the
+    /// session.
+    pub(super) fn insert(&mut self, mut request: PendingRequest) -> Result<u64, SessionEnd> {
+        if let Some(end) = &self.ended {
+            return Err(end.clone());
+        }
+        self.long_lived += usize::from(request.kind == RequestKind::LongLived);
+        request.unknown_ids_before = self.unknown_ids;
+        self.last_id += 1;
+        self.pending.insert(self.last_id, request);
+        Ok(self.last_id)
+    }
+
+    /// Number of requests in flight, without the long-lived ones.
+    pub(super) fn in_flight(&self) -> usize {
+        self.pending.len() - self.long_lived
+    }
+
+    pub(super) fn take(&mut self, id: u64) -> Option<PendingRequest> {
+        let request = self.pending.remove(&id)?;
+        self.long_lived -= usize::from(request.kind == RequestKind::LongLived);
+        Some(request)
+    }
+
+    /// Moves the next deadline check to `time` if that is earlier. Returns whether it was moved.
+    pub(super) fn check_by(&mut self, time: Instant) -> bool {
+        let is_earlier = self.next_check.is_none_or(|next| time < next);
+        if is_earlier {
+            self.next_check = Some(time);
+        }
+        is_earlier
+    }
+
+    /// Returns the expired requests, and when to check again.
+    pub(super) fn check_deadlines(
+        &mut self,
+        clock: &ActivityClock,
+        now: Instant,
+    ) -> (Vec<(u64, Expired)>, Option<Instant>) {
+        let mut overdue = Vec::new();
+        self.next_check = None;
+        for (id, request) in &self.pending {
+            match request.deadline.check(clock, now) {
+                DeadlineCheck::Expired(expired) => overdue.push((*id, expired)),
+                DeadlineCheck::Pending(then) => {
+                    self.next_check = Some(self.next_check.map_or(then, |next| next.min(then)));
+                }
+            }
+        }
+        (overdue, self.next_check)
+    }
+
+    /// Takes out the request that this response answers.
+    pub(super) fn take_for_response(
+        &mut self,
+        id: AnswerId,
+        reply: &Reply,
+    ) -> Option<PendingRequest> {
+        let request = match (id, reply) {
+            (AnswerId::Ours(id), _) => self.take(id),
+            (AnswerId::Null, Reply::Error(_)) => self.take_single(),
+            (AnswerId::Null | AnswerId::Foreign, _) => None,
+        };
+        let was_used = matches!(id, AnswerId::Ours(id) if (1..=self.last_id).contains(&id));
+        if request.is_none() && !was_used {
+            self.unknown_ids += 1;
+        }
+        request
+    }
+
+    /// Whether the server sent responses with unknown ids after this request was sent.
+    pub(super) fn saw_unknown_ids_since(&self, request: &PendingRequest) -> bool {
+        self.unknown_ids > request.unknown_ids_before
+    }
+
+    /// Takes out the request in flight if there is exactly one: an error without an id can only mean
+    /// that one.
+    fn take_single(&mut self) -> Option<PendingRequest> {
+        let mut in_flight = self
+            .pending
+            .iter()
+            .filter(|(_, request)| request.kind != RequestKind::LongLived)
+            .map(|(id, _)| *id);
+        match (in_flight.next(), in_flight.next()) {
+            (Some(id), None) => self.take(id),
+            _ => None,
+        }
+    }
+
+    /// Forwards progress to the caller. Returns whether the caller asked for progress.
+    pub(super) fn progress(&mut self, id: u64, mut progress: Progress) -> bool {
+        let Some(request) = self.pending.get_mut(&id) else {
+            return false;
+        };
+        let Some(listener) = &request.progress else {
+            return false;
+        };
+        progress.skipped = request.skipped_progress;
+        match listener.try_send(progress) {
+            Ok(()) => request.skipped_progress = 0,
+            Err(_) => request.skipped_progress += 1,
+        }
+        true
+    }
+
+    /// Ends the table and returns the requests that are still in flight.
+    pub(super) fn end(&mut self, end: SessionEnd) -> Vec<(u64, PendingRequest)> {
+        self.ended.get_or_insert(end);
+        self.long_lived = 0;
+        self.pending.drain().collect()
+    }
+}

@@ -1,0 +1,73 @@
+//! Calls that a server runs as tasks, and that the client polls until they end.
+//!
+//! A modern server decides by itself to answer a call with a task (extension
+//! `io.modelcontextprotocol/tasks`); `tasks/get` returns everything about it. A server of 2025-11-25 is
+//! asked for a task, returns the result to `tasks/result`, and asks for input by requests of its own
+//! while that request is open. In both eras the task belongs to the server and not to the session: after
+//! a reconnect the next session polls it.
+//!
+//! Invariant: a call that became a task never fails as *not sent*, so it is never sent again. A task
+//! without a waiting caller is cancelled, if the server can still be reached.
+
+mod cancel;
+mod poll;
+
+use tokio::time::Instant;
+
+use super::input_required::invalid_response;
+use super::{RequestError, Session, ToolRequest};
+use poll::TaskPoller;
+use switchboard_wire::BoxFuture;
+use switchboard_wire::decode;
+use switchboard_wire::decode::Task;
+use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::mcp::{CallToolResult, Era};
+
+/// The tool that a call goes to. It outlives a session, so that a task can be polled on the next one.
+pub trait CallTarget: std::fmt::Debug + Sync {
+    /// The raw name of the tool.
+    fn tool(&self) -> &str;
+
+    /// Whether the tool can only be called as a task (2025-11-25).
+    fn requires_task(&self) -> bool;
+
+    /// Waits for the session that follows `lost`, until the deadline.
+    fn next_session<'a>(
+        &'a self,
+        lost: &'a Session,
+        until: Instant,
+    ) -> BoxFuture<'a, Option<Session>>;
+}
+
+/// The task that a server of 2025-11-25 created for a call, if the call had to be a task.
+pub(super) fn created_task(
+    session: &Session,
+    request: &ToolRequest<'_>,
+    result: &Answer,
+) -> Option<Result<Box<Task>, Problem>> {
+    session.peer()?.task_ttl(request)?;
+    decode::created_task(result)
+        .map(|task| task.map(Box::new))
+        .transpose()
+}
+
+/// Polls a task until it ends.
+pub(super) fn poll_to_end<'a>(
+    session: &'a Session,
+    request: &'a ToolRequest<'a>,
+    task: Box<Task>,
+) -> BoxFuture<'a, Result<CallToolResult, RequestError>> {
+    Box::pin(async move {
+        if !is_modern(session) && !request.target.requires_task() {
+            return Err(invalid_response(
+                "it is a task, which its protocol version does not have",
+            ));
+        }
+        TaskPoller::new(session, request, *task).run().await
+    })
+}
+
+fn is_modern(session: &Session) -> bool {
+    let handshake = session.handshake();
+    handshake.is_some_and(|handshake| handshake.version.era() == Era::Modern)
+}

@@ -1,0 +1,135 @@
+//! Drains a child's stderr and keeps the last bytes for error messages.
+//!
+//! The stream is always read, so that the child never blocks on it for good. A flood is read at a
+//! limited rate.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::rate_limit::RateLimiter;
+use switchboard_wire::redact::Redactor;
+use switchboard_wire::sync::lock;
+use switchboard_wire::text::sanitize;
+
+/// Maximum number of lines in an error message.
+const MAX_LINES: usize = 8;
+/// Size of one read, in bytes.
+const READ_BYTES: usize = 8 * 1024;
+/// Bytes that are read at full speed, and per second after that.
+const STDERR_BURST_BYTES: u32 = 4 * 1024 * 1024;
+const STDERR_BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
+
+/// The last bytes of a child's stderr, shared with the task that reads it.
+#[derive(Clone, Debug)]
+pub struct StderrTail {
+    tail: Arc<Mutex<VecDeque<u8>>>,
+    limit: usize,
+    redactor: Redactor,
+    /// Cancelled when the stream has ended.
+    drained: CancellationToken,
+}
+
+impl StderrTail {
+    /// Spawns the task that reads the stream until it ends or `stop` is cancelled.
+    pub(crate) fn spawn(
+        stream: impl AsyncRead + Send + Unpin + 'static,
+        limit: usize,
+        redactor: Redactor,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        let tail = Self {
+            tail: Arc::default(),
+            limit,
+            redactor,
+            drained: CancellationToken::new(),
+        };
+        let task = tail.clone();
+        tasks.spawn(async move {
+            stop.run_until_cancelled(task.drain(stream)).await;
+            task.drained.cancel();
+        });
+        tail
+    }
+
+    async fn drain(&self, mut stream: impl AsyncRead + Unpin) {
+        let mut buffer = vec![0; READ_BYTES];
+        let mut rate_limit = RateLimiter::new(STDERR_BYTES_PER_SECOND, STDERR_BURST_BYTES);
+        loop {
+            let limit = rate_limit.read_limit(READ_BYTES);
+            let chunk = buffer.get_mut(..limit).unwrap_or_default();
+            let Ok(count @ 1..) = stream.read(chunk).await else {
+                return;
+            };
+            self.append(chunk.get(..count).unwrap_or_default());
+            if let Some(pause) = rate_limit.consume(count) {
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+
+    fn append(&self, bytes: &[u8]) {
+        let mut tail = lock(&self.tail);
+        tail.extend(bytes);
+        let surplus = tail.len().saturating_sub(self.limit);
+        tail.drain(..surplus);
+    }
+
+    /// Waits until the stream has ended.
+    pub(crate) async fn drained(&self) {
+        self.drained.cancelled().await;
+    }
+
+    /// The last lines, sanitized and with secrets masked. Empty if the child wrote nothing.
+    pub fn last_lines(&self) -> String {
+        let bytes: Vec<u8> = lock(&self.tail).iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let text = self.redactor.redact(&sanitize(&text));
+        let lines: Vec<_> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let (before, last) = lines.split_at(lines.len().saturating_sub(MAX_LINES));
+        // A long stack trace may push the line with the error out of the last lines.
+        let error_line = before.iter().rfind(|line| looks_like_error(line));
+        let error_line = error_line.filter(|_| !last.iter().any(|line| looks_like_error(line)));
+        let lines: Vec<_> = error_line.into_iter().chain(last).copied().collect();
+        lines.join("\n")
+    }
+}
+
+/// Whether a line names an error: `Error: …`, `TypeError: …`, `error: …`, `fatal: …`.
+fn looks_like_error(line: &str) -> bool {
+    let word = line
+        .trim_start()
+        .split([':', ' '])
+        .next()
+        .unwrap_or_default();
+    let is_named = word.ends_with("Error") || word.ends_with("Exception");
+    is_named || matches!(word, "error" | "fatal" | "ERROR" | "FATAL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn error_line_before_a_long_trace_is_shown() {
+        let trace = "    at some frame\n".repeat(20);
+        let output = format!("starting\nError: Cannot find module 'x'\n{trace}");
+        let tasks = TaskTracker::new();
+        let stop = CancellationToken::new();
+        let stream = std::io::Cursor::new(output.into_bytes());
+        let redactor = Redactor::default();
+        let tail = StderrTail::spawn(stream, 64 * 1024, redactor, &tasks, stop);
+        tail.drained().await;
+        let text = tail.last_lines();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.first(), Some(&"Error: Cannot find module 'x'"));
+        assert_eq!(lines.len(), MAX_LINES + 1);
+    }
+}

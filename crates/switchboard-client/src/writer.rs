@@ -1,0 +1,330 @@
+//! The write queue of one server: lines in, bytes to its stdin out.
+//!
+//! With no other request in flight, a caller writes its line directly. Otherwise it queues the line and
+//! wakes the writer task, which yields once, so that the other tasks of this polling round queue their
+//! lines, and then writes them all. The queue is bounded: a server that does not read its input blocks
+//! only its own callers.
+//!
+//! Invariant: for every line the queue knows whether a byte of it may have reached the server.
+
+mod queue;
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::AsyncWrite;
+use tokio::sync::Notify;
+
+use queue::LineQueue;
+use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::sync::lock;
+
+pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Maximum size of one batch. Bounds how long cancelled requests stay beyond recall.
+const BATCH_BYTES: usize = 256 * 1024;
+
+pub(crate) struct WriteQueue {
+    state: Mutex<State>,
+    /// Wakes the writer task.
+    wake: Notify,
+    /// Wakes callers that wait for space.
+    space_freed: Notify,
+    /// Held by the caller that is first in line for space, so that callers are served in order.
+    admission: tokio::sync::Mutex<()>,
+    limit: usize,
+    budget: Budget,
+}
+
+struct State {
+    queue: LineQueue,
+    /// The emptied queue of the previous batch, reused for its allocations.
+    spare: LineQueue,
+    /// All lines were written but the last flush did not complete.
+    is_unflushed: bool,
+    /// `None` while the writer task writes, and after `close`.
+    writer: Option<Writer>,
+    /// Why nothing can be written any more.
+    failure: Option<String>,
+}
+
+/// Why a line was not queued. No byte of it was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum EnqueueError {
+    /// The queue holds `limit` bytes.
+    Full { limit: usize },
+    /// The messages of all servers together reached the memory budget.
+    MemoryBudgetExceeded { limit: usize },
+    /// An earlier write failed, or the queue was closed.
+    Closed(String),
+}
+
+/// A failed write.
+#[derive(Debug)]
+pub(crate) struct WriteFailed {
+    pub(crate) error: String,
+    /// Queued requests of which no byte was written.
+    pub(crate) not_sent: Vec<u64>,
+}
+
+impl WriteQueue {
+    pub(crate) fn new(writer: Writer, limit: usize, budget: Budget) -> Self {
+        let state = State {
+            queue: LineQueue::default(),
+            spare: LineQueue::default(),
+            is_unflushed: false,
+            writer: Some(writer),
+            failure: None,
+        };
+        Self {
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            space_freed: Notify::new(),
+            admission: tokio::sync::Mutex::default(),
+            limit,
+            budget,
+        }
+    }
+
+    /// Sends a line. `in_flight` is the number of unanswered requests, this one included: a caller
+    /// that is alone gains nothing from a batch.
+    pub(crate) fn enqueue(
+        &self,
+        id: Option<u64>,
+        line: Vec<u8>,
+        in_flight: usize,
+    ) -> Result<(), EnqueueError> {
+        let mut state = lock(&self.state);
+        if let Some(error) = &state.failure {
+            return Err(EnqueueError::Closed(error.clone()));
+        }
+        if !state.has_space(line.len(), self.limit) {
+            return Err(EnqueueError::Full { limit: self.limit });
+        }
+        if in_flight <= 1 && state.queue.is_empty() && state.writer.is_some() {
+            return self.write_directly(&mut state, id, line);
+        }
+        let is_first = state.queue.is_empty();
+        self.push(&mut state, id, line)?;
+        drop(state);
+        if is_first {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Whether the queue has space for a line of this size.
+    pub(crate) fn has_space(&self, size: usize) -> bool {
+        lock(&self.state).has_space(size, self.limit)
+    }
+
+    /// Maximum size of the queue, and of a single line.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Waits until the queue has space for a line of this size, or is closed. The caller enqueues its
+    /// line before it drops the guard: callers that wait are served in order.
+    pub(crate) async fn wait_for_space(&self, size: usize) -> tokio::sync::MutexGuard<'_, ()> {
+        let admission = self.admission.lock().await;
+        loop {
+            let mut freed = std::pin::pin!(self.space_freed.notified());
+            // Register before the check, or a notification between check and await is lost.
+            freed.as_mut().enable();
+            if self.can_enqueue(size) {
+                return admission;
+            }
+            freed.await;
+        }
+    }
+
+    fn can_enqueue(&self, size: usize) -> bool {
+        let state = lock(&self.state);
+        state.failure.is_some() || state.has_space(size, self.limit)
+    }
+
+    fn push(&self, state: &mut State, id: Option<u64>, line: Vec<u8>) -> Result<(), EnqueueError> {
+        let mut permit = None;
+        if !self.budget.grow(&mut permit, line.len()) {
+            let limit = self.budget.limit();
+            return Err(EnqueueError::MemoryBudgetExceeded { limit });
+        }
+        state.queue.push(id, line, permit);
+        Ok(())
+    }
+
+    fn write_directly(
+        &self,
+        state: &mut State,
+        id: Option<u64>,
+        line: Vec<u8>,
+    ) -> Result<(), EnqueueError> {
+        let Some(writer) = &mut state.writer else {
+            return Ok(());
+        };
+        // One attempt. If the pipe is full, the writer task registers its own waker.
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(&mut *writer).poll_write(&mut context, &line) {
+            Poll::Ready(Ok(written)) if written == line.len() => {
+                match Pin::new(writer).poll_flush(&mut context) {
+                    Poll::Ready(Ok(())) => return Ok(()),
+                    Poll::Pending => state.is_unflushed = true,
+                    // The line may have arrived, so this is not an enqueue error: the writer task
+                    // ends the session, and the caller learns of it there.
+                    Poll::Ready(Err(error)) => state.failure = Some(error.to_string()),
+                }
+            }
+            Poll::Ready(Ok(written)) => {
+                // Not counted against the budget: a partly written line must be finished.
+                state.queue.push(id, line, None);
+                state.queue.advance(written);
+            }
+            Poll::Pending => self.push(state, id, line)?,
+            Poll::Ready(Err(error)) => {
+                let error = error.to_string();
+                state.failure = Some(error.clone());
+                self.wake.notify_one();
+                return Err(EnqueueError::Closed(error));
+            }
+        }
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Removes a request from the queue unless part of it was written. Returns whether it was removed.
+    pub(crate) fn cancel_unsent(&self, id: u64) -> bool {
+        let was_queued = lock(&self.state).queue.remove_unsent(id);
+        if was_queued {
+            self.space_freed.notify_waiters();
+        }
+        was_queued
+    }
+
+    /// Empties the queue and returns the requests of which no byte was written.
+    pub(crate) fn cancel_all_unsent(&self) -> HashSet<u64> {
+        let queued = std::mem::take(&mut lock(&self.state).queue);
+        self.space_freed.notify_waiters();
+        queued.unsent_requests().collect()
+    }
+
+    /// Writes queued lines until a write fails or the queue is closed.
+    pub(crate) async fn run(&self) -> Option<WriteFailed> {
+        loop {
+            self.wake.notified().await;
+            tokio::task::yield_now().await;
+            loop {
+                match self.next_batch() {
+                    NextBatch::Write(mut writer, mut lines) => {
+                        if let Err(error) = write_all(&mut writer, &mut lines).await {
+                            return Some(self.fail(error.to_string(), &lines));
+                        }
+                        self.return_writer(writer, lines);
+                    }
+                    NextBatch::Empty => break,
+                    NextBatch::Failed(error) => {
+                        return Some(self.fail(error, &LineQueue::default()));
+                    }
+                    NextBatch::Closed => return None,
+                }
+            }
+        }
+    }
+
+    /// Drops the writer, so that the server reads end of file.
+    pub(crate) fn close(&self) {
+        let mut state = lock(&self.state);
+        state
+            .failure
+            .get_or_insert_with(|| "the connection was closed".to_owned());
+        state.writer = None;
+        drop(state);
+        self.wake.notify_one();
+        self.space_freed.notify_waiters();
+    }
+
+    fn next_batch(&self) -> NextBatch {
+        let mut state = lock(&self.state);
+        let Some(writer) = state.writer.take() else {
+            return NextBatch::Closed;
+        };
+        if let Some(error) = state.failure.clone() {
+            return NextBatch::Failed(error);
+        }
+        if state.queue.is_empty() && !state.is_unflushed {
+            state.writer = Some(writer);
+            return NextBatch::Empty;
+        }
+        state.is_unflushed = false;
+        let lines = if state.queue.bytes() <= BATCH_BYTES {
+            let spare = std::mem::take(&mut state.spare);
+            std::mem::replace(&mut state.queue, spare)
+        } else {
+            state.queue.take_front(BATCH_BYTES)
+        };
+        drop(state);
+        self.space_freed.notify_waiters();
+        NextBatch::Write(writer, lines)
+    }
+
+    fn return_writer(&self, writer: Writer, empty: LineQueue) {
+        let mut state = lock(&self.state);
+        if empty.is_worth_recycling() {
+            state.spare = empty;
+        }
+        // If `close` ran during the write, the writer is dropped here.
+        if state.failure.is_none() {
+            state.writer = Some(writer);
+        }
+    }
+
+    /// Records the failure. `writing` holds the lines of the failed batch that were not fully written.
+    fn fail(&self, error: String, writing: &LineQueue) -> WriteFailed {
+        let mut state = lock(&self.state);
+        state.failure.get_or_insert_with(|| error.clone());
+        state.writer = None;
+        let queued = std::mem::take(&mut state.queue);
+        drop(state);
+        self.space_freed.notify_waiters();
+        WriteFailed {
+            error,
+            not_sent: writing
+                .unsent_requests()
+                .chain(queued.unsent_requests())
+                .collect(),
+        }
+    }
+}
+
+impl State {
+    fn has_space(&self, size: usize, limit: usize) -> bool {
+        self.queue.bytes() + size <= limit
+    }
+}
+
+/// Writes all lines and flushes. After an error, `lines` holds what was not written.
+async fn write_all(writer: &mut Writer, lines: &mut LineQueue) -> io::Result<()> {
+    while !lines.is_empty() {
+        let write = |context: &mut Context<'_>| {
+            lines.with_slices(|slices| Pin::new(&mut *writer).poll_write_vectored(context, slices))
+        };
+        match poll_fn(write).await? {
+            0 => return Err(io::Error::other("the server's input accepts no more bytes")),
+            written => lines.advance(written),
+        }
+    }
+    poll_fn(|context| Pin::new(&mut *writer).poll_flush(context)).await
+}
+
+enum NextBatch {
+    Write(Writer, LineQueue),
+    Empty,
+    Failed(String),
+    Closed,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! Lines waiting to be written, in order.
+//!
+//! Short lines are copied into one contiguous buffer and written as one slice. The caller's allocation
+//! is then freed on the caller's thread: freeing a batch of lines on the writer's thread overflows the
+//! allocator's per-thread cache, and callers on other threads contend for its lock. Long lines are kept
+//! as they are.
+//!
+//! Invariant: `text[start..]` is the unwritten part of the short lines, in order.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use switchboard_wire::memory_budget::{FREE, Held};
+
+/// Lines up to this size, in bytes, are copied into `text`.
+const COPY_LIMIT: usize = 4 * 1024;
+// A copied line never holds a permit of the memory budget.
+const _: () = assert!(COPY_LIMIT <= FREE);
+/// Largest queue whose allocations are worth recycling.
+const MAX_RECYCLED_LINES: usize = 64;
+const MAX_RECYCLED_TEXT: usize = 64 * 1024;
+/// Maximum number of slices of one vectored write. Consecutive short lines are one slice.
+const MAX_SLICES: usize = 8;
+
+#[derive(Default)]
+pub(super) struct LineQueue {
+    lines: VecDeque<QueuedLine>,
+    /// The first line was written in part.
+    first_partly_written: bool,
+    /// The short lines, concatenated.
+    text: Vec<u8>,
+    /// Offset of the first unwritten byte in `text`.
+    start: usize,
+    /// Unwritten bytes of all lines.
+    bytes: usize,
+}
+
+struct QueuedLine {
+    /// Id of the request; `None` for notifications and responses.
+    id: Option<u64>,
+    /// Unwritten bytes of this line.
+    remaining: usize,
+    long: Option<LongLine>,
+}
+
+struct LongLine {
+    line: Vec<u8>,
+    /// Returned to the memory budget when the line is dropped.
+    _permit: Option<Held>,
+}
+
+impl LineQueue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Unwritten bytes of all lines.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, id: Option<u64>, line: Vec<u8>, permit: Option<Held>) {
+        let remaining = line.len();
+        self.bytes += remaining;
+        let long = if remaining > COPY_LIMIT {
+            Some(LongLine {
+                line,
+                _permit: permit,
+            })
+        } else {
+            self.text.extend_from_slice(&line);
+            None
+        };
+        self.lines.push_back(QueuedLine {
+            id,
+            remaining,
+            long,
+        });
+    }
+
+    /// Removes a request unless part of it was written. Returns whether it was removed.
+    pub(super) fn remove_unsent(&mut self, id: u64) -> bool {
+        let index = self.lines.iter().position(|line| line.id == Some(id));
+        let Some(index) = index.filter(|index| *index > 0 || !self.first_partly_written) else {
+            return false;
+        };
+        let short_before = self
+            .lines
+            .iter()
+            .take(index)
+            .filter(|line| line.long.is_none());
+        let begin = self.start + short_before.map(|line| line.remaining).sum::<usize>();
+        if let Some(removed) = self.lines.remove(index) {
+            self.bytes -= removed.remaining;
+            if removed.long.is_none() {
+                self.text.drain(begin..begin + removed.remaining);
+            }
+        }
+        if self.is_empty() {
+            self.text.clear();
+            self.start = 0;
+        }
+        true
+    }
+
+    /// Ids of the requests of which no byte was written.
+    pub(super) fn unsent_requests(&self) -> impl Iterator<Item = u64> {
+        let partly_written = usize::from(self.first_partly_written);
+        self.lines
+            .iter()
+            .skip(partly_written)
+            .filter_map(|line| line.id)
+    }
+
+    /// Passes the next slices to `write`.
+    pub(super) fn with_slices<R>(&self, write: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        let mut lines = self.lines.iter().peekable();
+        let mut begin = self.start;
+        let mut count = 0;
+        for slice in &mut slices {
+            let bytes = match lines.next() {
+                Some(QueuedLine {
+                    remaining,
+                    long: Some(LongLine { line, .. }),
+                    ..
+                }) => line.get(line.len() - remaining..),
+                Some(QueuedLine { remaining, .. }) => {
+                    let mut end = begin + remaining;
+                    while let Some(next) = lines.next_if(|next| next.long.is_none()) {
+                        end += next.remaining;
+                    }
+                    self.text.get(std::mem::replace(&mut begin, end)..end)
+                }
+                None => break,
+            };
+            *slice = IoSlice::new(bytes.unwrap_or_default());
+            count += 1;
+        }
+        write(slices.get(..count).unwrap_or_default())
+    }
+
+    /// Removes the first `written` bytes.
+    pub(super) fn advance(&mut self, mut written: usize) {
+        self.bytes -= written;
+        while let Some(first) = self.lines.front_mut() {
+            let consumed = written.min(first.remaining);
+            written -= consumed;
+            first.remaining -= consumed;
+            if first.long.is_none() {
+                self.start += consumed;
+            }
+            if first.remaining > 0 {
+                self.first_partly_written |= consumed > 0;
+                return;
+            }
+            self.first_partly_written = false;
+            self.lines.pop_front();
+        }
+        self.text.clear();
+        self.start = 0;
+    }
+
+    /// Splits off the first lines: whole lines, until they hold at least `bytes` bytes.
+    pub(super) fn take_front(&mut self, bytes: usize) -> Self {
+        let mut front = Self {
+            first_partly_written: std::mem::take(&mut self.first_partly_written),
+            ..Self::default()
+        };
+        let mut end = self.start;
+        while front.bytes < bytes
+            && let Some(line) = self.lines.pop_front()
+        {
+            front.bytes += line.remaining;
+            if line.long.is_none() {
+                end += line.remaining;
+            }
+            front.lines.push_back(line);
+        }
+        self.bytes -= front.bytes;
+        let text = self.text.get(self.start..end);
+        front.text.extend_from_slice(text.unwrap_or_default());
+        self.start = end;
+        self.compact();
+        front
+    }
+
+    /// Drops the written part of `text` once it is the larger part.
+    fn compact(&mut self) {
+        if self.start > self.text.len() / 2 {
+            self.text.drain(..self.start);
+            self.start = 0;
+        }
+    }
+
+    /// Whether the allocations are small enough to be kept for the next batch.
+    pub(super) fn is_worth_recycling(&self) -> bool {
+        self.lines.capacity() <= MAX_RECYCLED_LINES && self.text.capacity() <= MAX_RECYCLED_TEXT
+    }
+}
+
+#[cfg(test)]
+mod tests;

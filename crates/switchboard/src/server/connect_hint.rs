@@ -1,0 +1,69 @@
+//! Hints for failed connection attempts: what the user can change in the entry or run.
+
+use switchboard_client::connect::ConnectError;
+use switchboard_process::{SearchedIn, SpawnError};
+
+/// The hint for an `sdk` entry whose server the embedding program does not offer.
+pub(super) fn unknown_sdk_server(name: &str) -> String {
+    format!(
+        "an entry of type `sdk` needs a server of the embedding program: \
+         HostBuilder::sdk_server({name:?}, …), or Host::register_sdk_server({name:?}, …) and then Host::reconnect"
+    )
+}
+
+/// The hint for a child that names a variable which is not passed on to it.
+pub(super) fn missing_variable(name: &str) -> String {
+    format!(
+        "it names {name}, which is set but not passed on: add \"env\": {{\"{name}\": \"${{{name}}}\"}} or \
+         \"inheritEnv\": [\"{name}\"] to its entry"
+    )
+}
+
+/// The hint for an error of the connection attempt.
+pub(super) fn client_error(error: &ConnectError) -> Option<String> {
+    match error {
+        ConnectError::Spawn(error) => spawn_error(error),
+        ConnectError::NeedsLogin(login) => Some(login.hint.clone()),
+        ConnectError::Unreachable(failure) => failure.hint.clone(),
+        ConnectError::NotStreamable(_) => Some(
+            "check the URL; a server of the older HTTP+SSE transport needs \"type\": \"sse\" in its \
+             entry"
+                .to_owned(),
+        ),
+        ConnectError::NoHttpTransport(_) => Some(
+            "check the URL: it accepts neither streamable HTTP nor HTTP+SSE requests".to_owned(),
+        ),
+        ConnectError::TimedOut { .. } => Some(
+            "if the server starts slowly, raise `startupTimeout` (milliseconds) in its entry"
+                .to_owned(),
+        ),
+        ConnectError::Connector(_)
+        | ConnectError::Defective(_)
+        | ConnectError::SessionEnded { .. }
+        | ConnectError::Rejected(_) => None,
+    }
+}
+
+fn spawn_error(error: &SpawnError) -> Option<String> {
+    match error {
+        SpawnError::NotFound { command, searched } => Some(match searched {
+            SearchedIn::Path => format!(
+                "is `{command}` installed and on the PATH? An absolute path in `command` works too"
+            ),
+            SearchedIn::DefaultPath => {
+                "no PATH was passed in: see HostBuilder::environment".to_owned()
+            }
+            SearchedIn::AbsolutePath => {
+                "the file does not exist: correct the path in `command`, or install the program there"
+                    .to_owned()
+            }
+            SearchedIn::Directory(directory) => format!(
+                "a relative path starts from the working directory of the server, {}: correct \
+                 `command` or `cwd` in its entry, or use an absolute path",
+                directory.display()
+            ),
+        }),
+        SpawnError::Changed { .. } => Some("switchboard trust".to_owned()),
+        _ => None,
+    }
+}

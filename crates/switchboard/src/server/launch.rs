@@ -1,0 +1,30 @@
+//! Builds the launch of a stdio server from its entry.
+
+use std::path::Path;
+
+use switchboard_config::{PinnedProgram, StdioConfig};
+use switchboard_process::{ExecutableChanged, ExecutableResolver, Launch, MARKER_VARIABLE};
+
+use super::environment::{self, Variables};
+
+/// The child process of an entry. `working_directory` is used if the entry has no `cwd`; the child is
+/// started only if it still is the `approved` program.
+pub(super) fn launch(
+    config: &StdioConfig,
+    host_env: &Variables,
+    working_directory: Option<&Path>,
+    approved: Option<PinnedProgram>,
+) -> Launch {
+    let cwd = config.cwd.as_deref().or(working_directory);
+    Launch {
+        command: config.command.clone(),
+        args: config.args.clone(),
+        cwd: cwd.map(Path::to_owned),
+        env: environment::child_env(host_env, config),
+        parent_marker: host_env.get(MARKER_VARIABLE).cloned(),
+        keep_daemons: config.keep_daemons,
+        resolver: approved.map(|program| {
+            ExecutableResolver::new(move || program.verify().map_err(|_| ExecutableChanged))
+        }),
+    }
+}

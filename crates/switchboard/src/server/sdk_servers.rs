@@ -1,0 +1,34 @@
+//! The in-process servers that `sdk` entries refer to by name.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use switchboard_wire::ServerInstance;
+use switchboard_wire::sync::lock;
+
+/// The servers of the embedding program, by name. Owners look a server up at every connection attempt,
+/// so a server that is added later is found by the next attempt.
+#[derive(Debug, Default)]
+pub(crate) struct SdkServers(Mutex<BTreeMap<String, ServerInstance>>);
+
+impl SdkServers {
+    pub(crate) fn new(servers: BTreeMap<String, ServerInstance>) -> Self {
+        Self(Mutex::new(servers))
+    }
+
+    /// Adds a server and returns the previous one of that name.
+    pub(crate) fn insert(&self, name: String, server: ServerInstance) -> Option<ServerInstance> {
+        lock(&self.0).insert(name, server)
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Option<ServerInstance> {
+        lock(&self.0).remove(name)
+    }
+
+    /// The server of this name, or all names.
+    pub(crate) fn find(&self, name: &str) -> Result<ServerInstance, Vec<String>> {
+        let servers = lock(&self.0);
+        let server = servers.get(name).cloned();
+        server.ok_or_else(|| servers.keys().cloned().collect())
+    }
+}
