@@ -74,7 +74,7 @@ impl Credential {
     }
 
     /// The headers, for the one place that sends them. Their values are marked as sensitive.
-    pub(crate) fn headers(&self) -> &HeaderMap {
+    pub fn headers(&self) -> &HeaderMap {
         &self.0
     }
 
