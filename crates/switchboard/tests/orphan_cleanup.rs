@@ -7,7 +7,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test fails by panicking"
+    reason = "a failed expectation fails the test"
 )]
 
 mod common;

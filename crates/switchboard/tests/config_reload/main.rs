@@ -1,4 +1,4 @@
-//! A new config for a host that is running.
+//! Applying a new config to a running host.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ use switchboard_testkit::{
 };
 use tempfile::TempDir;
 
-/// A folder with the files of a user and of a project, and a tag for the processes of their servers.
+/// A directory with a user config and a project config. `tag` marks the processes of their servers.
 struct Files {
     folder: TempDir,
     tag: String,
@@ -50,7 +50,7 @@ impl Files {
         }
     }
 
-    /// The config after these servers were written into the user's file.
+    /// Writes these servers into the user config and loads the config.
     fn user(&self, servers: &[(&str, Value)]) -> HostConfig {
         write(self.sources().user, servers);
         self.config()
@@ -65,7 +65,7 @@ impl Files {
         load(&self.sources(), &|_: &str| None).config
     }
 
-    /// An entry that plays a script.
+    /// An entry that runs a script.
     fn entry(&self, script: &Script) -> Value {
         json!({
             "command": scripted_server(),
@@ -74,7 +74,7 @@ impl Files {
         })
     }
 
-    /// An entry whose server has the tools `pid` and this one.
+    /// An entry whose server has the tools `pid` and `tool`.
     fn tool(&self, tool: &str) -> Value {
         self.entry(&Script::legacy().tool("pid").tool(tool))
     }
@@ -111,7 +111,7 @@ fn applied(applied: &ReloadResult) -> Value {
 }
 
 #[tokio::test]
-async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
+async fn reload_restarts_only_changed_servers() {
     let files = Files::new();
     let host = start(files.user(&[
         ("same", files.tool("s")),
@@ -147,7 +147,7 @@ async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
             "errors": {},
         })
     );
-    // What was there before is there without anybody waiting for it.
+    // Unchanged servers stay connected during the reload.
     assert_eq!(pid(&host, "same").await, same);
     assert_eq!(host.server_details("same").unwrap().generation.0, 1);
     assert_eq!(names(&host), ["new", "changed", "bad", "same"]);
@@ -170,30 +170,30 @@ async fn only_what_changed_is_touched_and_the_order_is_that_of_the_config() {
 }
 
 #[tokio::test]
-async fn consent_that_is_gained_starts_a_server_and_consent_that_is_lost_ends_it() {
+async fn approval_change_starts_or_stops_server() {
     let files = Files::new();
     let host = start(files.project(&[("p", files.tool("t"))])).await;
     assert!(processes_with_tag(&files.tag).is_empty());
 
     let trust = Trust::project_for_this_run();
-    let gained = host.apply_config(files.config(), &trust).await;
+    let approved = host.apply_config(files.config(), &trust).await;
     assert_eq!(
-        (gained.added, gained.removed),
+        (approved.added, approved.removed),
         (vec!["p".into()], vec!["p".into()])
     );
     let before = pid(&host, "p").await;
     assert_eq!(host.apply_config(files.config(), &trust).await.kept, ["p"]);
     assert_eq!(pid(&host, "p").await, before);
 
-    let lost = host.apply_config(files.config(), &Trust::none()).await;
-    assert_eq!(lost.awaiting_approval.keys().collect::<Vec<_>>(), ["p"]);
+    let revoked = host.apply_config(files.config(), &Trust::none()).await;
+    assert_eq!(revoked.awaiting_approval.keys().collect::<Vec<_>>(), ["p"]);
     assert_no_process_left(&files.tag).await;
     assert!(tool_names(&host).is_empty());
     assert_eq!(host.server_status("p").unwrap().status.as_str(), "pending");
 }
 
 #[tokio::test]
-async fn an_entry_that_still_cannot_run_says_why_it_cannot_now() {
+async fn invalid_entry_reports_its_current_error() {
     let files = Files::new();
     let host = start(files.user(&[("bad", json!({"command": 7}))])).await;
     let mut events = host.events();
@@ -217,7 +217,7 @@ async fn an_entry_that_still_cannot_run_says_why_it_cannot_now() {
 }
 
 #[tokio::test]
-async fn what_was_set_in_code_is_left_alone_and_keeps_its_name() {
+async fn reload_keeps_servers_set_in_code() {
     let files = Files::new();
     let host = permissive()
         .in_process_server("calc", Calculator)
@@ -257,7 +257,7 @@ async fn what_was_set_in_code_is_left_alone_and_keeps_its_name() {
 }
 
 #[tokio::test]
-async fn calls_to_unchanged_servers_go_on_and_those_to_removed_ones_are_unknown() {
+async fn reload_affects_only_calls_to_removed_servers() {
     let files = Files::new();
     let marker = |name: &str| files.folder.path().join(name);
     let slow = |name: &str| {
@@ -268,36 +268,36 @@ async fn calls_to_unchanged_servers_go_on_and_those_to_removed_ones_are_unknown(
         ];
         files.entry(&Script::legacy().tool("t").on("tools/call t", steps))
     };
-    let host = start(files.user(&[("stays", slow("stays")), ("goes", slow("goes"))])).await;
+    let host = start(files.user(&[("kept", slow("kept")), ("removed", slow("removed"))])).await;
     let call = |server: &str| {
         let (host, tool) = (host.clone(), format!("mcp__{server}__t"));
         async move { host.call(tool.as_str(), json!({})).await }
     };
     let apply = async {
-        while !(marker("stays").exists() && marker("goes").exists()) {
+        while !(marker("kept").exists() && marker("removed").exists()) {
             tokio::task::yield_now().await;
         }
-        host.apply_config(files.user(&[("stays", slow("stays"))]), &Trust::none())
+        host.apply_config(files.user(&[("kept", slow("kept"))]), &Trust::none())
             .await
     };
-    let (stays, goes, outcome) = tokio::join!(call("stays"), call("goes"), apply);
-    assert_eq!(outcome.removed, ["goes"]);
-    assert_eq!(stays.unwrap().to_text(), "done");
-    let error = goes.unwrap_err();
+    let (kept, removed, outcome) = tokio::join!(call("kept"), call("removed"), apply);
+    assert_eq!(outcome.removed, ["removed"]);
+    assert_eq!(kept.unwrap().to_text(), "done");
+    let error = removed.unwrap_err();
     assert_eq!(error.delivery(), Delivery::Unknown, "{error}");
     host.shutdown().await;
     assert_no_process_left(&files.tag).await;
 }
 
 #[tokio::test]
-async fn a_call_to_a_changed_server_waits_for_the_new_one() {
+async fn call_waits_for_restarted_server() {
     let files = Files::new();
-    // It takes its time to leave, and the new one does not start before.
-    let stubborn = Script::legacy().tool("t").on_eof([
+    // The old process exits 200 ms after EOF. The new process starts after that.
+    let slow_to_exit = Script::legacy().tool("t").on_eof([
         Step::DelayMs(200),
         Step::count(files.folder.path().join("left")),
     ]);
-    let host = start(files.user(&[("s", files.entry(&stubborn))])).await;
+    let host = start(files.user(&[("s", files.entry(&slow_to_exit))])).await;
     let new = Script::legacy()
         .tool("t")
         .on("tools/call t", [Step::text("new")]);
@@ -305,7 +305,7 @@ async fn a_call_to_a_changed_server_waits_for_the_new_one() {
     let trust = Trust::none();
     let mut applying = Box::pin(host.apply_config(config, &trust));
     assert!(futures_util::poll!(&mut applying).is_pending());
-    // The change is made, whether or not anybody waits for the rest of it.
+    // The reload completes even if its future is dropped.
     drop(applying);
     assert_eq!(host.server_status("s").unwrap().status.as_str(), "pending");
     let answer = host.call("mcp__s__t", json!({})).await.unwrap();
@@ -317,7 +317,7 @@ async fn a_call_to_a_changed_server_waits_for_the_new_one() {
 }
 
 #[tokio::test]
-async fn an_entry_that_moves_keeps_its_process_unless_it_would_work_elsewhere() {
+async fn moved_entry_keeps_process_unless_cwd_changes() {
     let files = Files::new();
     let trust = Trust::project_for_this_run();
     let entry = files.tool("t");
@@ -355,7 +355,7 @@ async fn an_entry_that_moves_keeps_its_process_unless_it_would_work_elsewhere() 
 }
 
 #[tokio::test]
-async fn rules_are_replaced_while_the_host_runs() {
+async fn rules_can_be_replaced_at_run_time() {
     let files = Files::new();
     let host = start(files.user(&[("s", files.tool("t"))])).await;
     pid(&host, "s").await;
@@ -368,7 +368,7 @@ async fn rules_are_replaced_while_the_host_runs() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_shut_down_takes_no_config() {
+async fn shut_down_host_rejects_config() {
     let files = Files::new();
     let host = permissive().start().unwrap();
     host.shutdown().await;

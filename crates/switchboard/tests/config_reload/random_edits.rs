@@ -1,8 +1,9 @@
-//! Random edits of real files, written in all the ways in which files are written, over real children.
+//! Random edits of real config files, written in several ways, with real child processes.
 //!
-//! The clock of the watcher is made up; looks fall before, between and after the parts of a write.
-//! Whatever a look brings is applied, and whoever looks then sees the servers of the file as it was or as
-//! it is going to be. `SWITCHBOARD_SEED=n` runs the one seed n.
+//! The poller runs on a simulated clock and reads the files before, between and after the parts of
+//! a write. The test applies every config that the poller returns. After each read the host must
+//! have the servers of the file before or after the edit, never a mixture. `SWITCHBOARD_SEED=n`
+//! runs only seed n.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -21,16 +22,16 @@ use switchboard_testkit::{
 
 use crate::common::permissive;
 
-/// How many edits are made on one host.
+/// Number of edits per host.
 const EDITS: u32 = 20;
 const NAMES: [&str; 6] = ["ant", "bee", "cat", "dog", "eel", "fox"];
-/// In the environment of each child: which server it is, and of which version.
-const WHO: &str = "SWITCHBOARD_TEST_WHO";
-/// Longer than a file has to be quiet.
-const MOMENT: Duration = Duration::from_millis(150);
+/// Environment variable with the name and version of the server.
+const SERVER_VARIABLE: &str = "SWITCHBOARD_TEST_WHO";
+/// Longer than the time that a file must stay unchanged before it is read.
+const SETTLE_TIME: Duration = Duration::from_millis(150);
 
 #[test]
-fn stress_reloads_see_the_old_or_the_new_and_unchanged_servers_keep_their_pid() {
+fn stress_reloads_never_apply_a_partial_file() {
     let count = repetitions(100).div_ceil(EDITS);
     let seeds = match chosen_seed() {
         Some(seed) => seed..seed + 1,
@@ -41,189 +42,188 @@ fn stress_reloads_see_the_old_or_the_new_and_unchanged_servers_keep_their_pid() 
         .enable_all()
         .build()
         .unwrap();
-    let mut tally = Tally::default();
+    let mut counts = EditCounts::default();
     for seed in seeds.clone() {
-        let outcome = runtime.block_on(run(seed, &mut tally));
+        let outcome = runtime.block_on(run_seed(seed, &mut counts));
         if let Err(problem) = outcome {
-            panic!("SWITCHBOARD_SEED={seed} repeats it: {problem}");
+            panic!("SWITCHBOARD_SEED={seed} repeats the failure: {problem}");
         }
     }
-    println!("seeds {seeds:?}: {tally:?}");
-    assert!(tally.restarted > 0 && tally.kept > 0 && tally.complaints > 0);
+    println!("seeds {seeds:?}: {counts:?}");
+    assert!(counts.restarted > 0 && counts.kept > 0 && counts.with_diagnostics > 0);
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how a seed that failed is run again"
-)]
+#[expect(clippy::disallowed_methods, reason = "selects the seed to repeat")]
 fn chosen_seed() -> Option<u64> {
     let seed = std::env::var("SWITCHBOARD_SEED").ok()?;
     Some(seed.parse().unwrap())
 }
 
-/// What there was to see.
+/// What happened during the edits.
 #[derive(Debug, Default)]
-struct Tally {
+struct EditCounts {
     edits: u32,
-    looks: u32,
+    polls: u32,
     applied: u32,
-    complaints: u32,
+    with_diagnostics: u32,
     kept: usize,
     restarted: usize,
 }
 
-/// The servers of one file, in their order, each with its version.
-type Model = Vec<(&'static str, u32)>;
+/// The servers of one file in order, each with its version.
+type ServerVersions = Vec<(&'static str, u32)>;
 
-/// One of the two files.
-struct Layer {
+/// One of the two config files.
+struct ConfigFile {
     path: PathBuf,
-    model: Model,
-    /// What is in it, as it was written last.
+    servers: ServerVersions,
+    /// The text that was written last.
     text: String,
 }
 
-struct Desk<'t> {
+struct EditRun<'t> {
     rng: Rng,
     folder: tempfile::TempDir,
     tag: String,
-    layers: [Layer; 2],
+    files: [ConfigFile; 2],
     next_version: u32,
-    watched: ConfigPoller,
-    targets: PolledFiles,
+    poller: ConfigPoller,
+    polled_files: PolledFiles,
     now: Instant,
     host: Host,
-    tally: &'t mut Tally,
+    counts: &'t mut EditCounts,
 }
 
-async fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
+async fn run_seed(seed: u64, counts: &mut EditCounts) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
-    let layer = |name: &str| Layer {
+    let config_file = |name: &str| ConfigFile {
         path: folder.path().join(name),
-        model: Vec::new(),
+        servers: Vec::new(),
         text: String::new(),
     };
-    let layers = [layer("local.json"), layer("user.json")];
+    let files = [config_file("local.json"), config_file("user.json")];
     let sources = ConfigSources {
-        local: Some(layers[0].path.clone()),
-        user: Some(layers[1].path.clone()),
+        local: Some(files[0].path.clone()),
+        user: Some(files[1].path.clone()),
         ..ConfigSources::default()
     };
-    let mut desk = Desk {
+    let mut run = EditRun {
         rng: Rng::with_seed(seed),
         folder,
         tag: unique_tag(),
-        layers,
+        files,
         next_version: 0,
-        watched: ConfigPoller::new(),
-        targets: PolledFiles::from(sources),
+        poller: ConfigPoller::new(),
+        polled_files: PolledFiles::from(sources),
         now: Instant::now(),
         host: permissive().start().unwrap(),
-        tally,
+        counts,
     };
     let mut outcome = Ok(());
     for edit in 0..EDITS {
-        outcome = desk
+        outcome = run
             .edit()
             .await
             .map_err(|problem| format!("edit {edit}: {problem}"));
-        desk.tally.edits += 1;
+        run.counts.edits += 1;
         if outcome.is_err() {
             break;
         }
     }
-    desk.host.shutdown().await;
-    assert_no_process_left(&desk.tag).await;
+    run.host.shutdown().await;
+    assert_no_process_left(&run.tag).await;
     outcome
 }
 
-impl Desk<'_> {
-    /// Changes one of the files and looks, while it is written and after.
+impl EditRun<'_> {
+    /// Changes one file. Polls while it is written and afterwards.
     async fn edit(&mut self) -> Result<(), String> {
-        let which = self.rng.usize(..2);
+        let index = self.rng.usize(..2);
         let before = self.effective();
         let pids = self.running().await;
-        self.change(which);
-        let text = self.render(which);
-        let old_text = std::mem::replace(&mut self.layers[which].text, text.clone());
+        self.change(index);
+        let text = self.render(index);
+        let old_text = std::mem::replace(&mut self.files[index].text, text.clone());
         let after = self.effective();
-        let path = self.layers[which].path.clone();
+        let path = self.files[index].path.clone();
 
-        for state in self.way_of_writing(&old_text, &text) {
-            state.put(&path);
+        for state in self.write_states(&old_text, &text) {
+            state.write_to(&path);
             for _ in 0..self.rng.usize(..3) {
-                // What could pass for a config, or for none, does not last.
+                // A state that parses as another config, or as none, lasts only 10 ms.
                 let pause = match state {
-                    State::Mixed(_) | State::Gone => Duration::from_millis(10),
-                    _ => MOMENT,
+                    State::Overwritten(_) | State::Removed => Duration::from_millis(10),
+                    _ => SETTLE_TIME,
                 };
-                self.look(pause).await;
+                self.poll(pause).await;
                 let names = self.names();
-                if names != listed(&before) && names != listed(&after) {
+                if names != names_of(&before) && names != names_of(&after) {
                     return Err(format!("{names:?} is neither {before:?} nor {after:?}"));
                 }
             }
         }
-        self.look(MOMENT).await;
-        self.look(MOMENT).await;
+        self.poll(SETTLE_TIME).await;
+        self.poll(SETTLE_TIME).await;
         let names = self.names();
-        if names != listed(&after) {
+        if names != names_of(&after) {
             return Err(format!("{names:?} is not {after:?}: {text}"));
         }
         self.check_processes(&before, &after, &pids).await
     }
 
-    /// One look at the files; what it brings holds from then on.
-    async fn look(&mut self, pause: Duration) {
+    /// Polls the files once and applies the config that the poller returns.
+    async fn poll(&mut self, pause: Duration) {
         self.now += pause;
-        self.tally.looks += 1;
-        let reading = self.watched.poll(&self.targets, &|_: &str| None, self.now);
+        self.counts.polls += 1;
+        let reading = self
+            .poller
+            .poll(&self.polled_files, &|_: &str| None, self.now);
         if let Some(reading) = reading {
-            self.tally.applied += 1;
-            self.tally.complaints += u32::from(!reading.loaded.diagnostics.is_empty());
+            self.counts.applied += 1;
+            self.counts.with_diagnostics += u32::from(!reading.loaded.diagnostics.is_empty());
             self.host
                 .apply_config(reading.loaded.config, &Trust::none())
                 .await;
         }
     }
 
-    /// Each server that should run does, once, in its version; one that did not change is the same
-    /// process as before.
+    /// Checks that each expected server runs once, in its current version, and that unchanged
+    /// servers kept their process.
     async fn check_processes(
         &mut self,
-        before: &Model,
-        after: &Model,
+        before: &ServerVersions,
+        after: &ServerVersions,
         pids: &BTreeMap<String, i32>,
     ) -> Result<(), String> {
         let running = self.running().await;
-        let expected: BTreeSet<_> = after.iter().map(who).collect();
-        let found: BTreeSet<_> = running.keys().cloned().collect();
-        if found != expected {
-            return Err(format!("{found:?} run, and not {expected:?}"));
+        let expected: BTreeSet<_> = after.iter().map(server_id).collect();
+        let actual: BTreeSet<_> = running.keys().cloned().collect();
+        if actual != expected {
+            return Err(format!("{actual:?} run instead of {expected:?}"));
         }
         for server in after {
-            let same = before.contains(server);
-            if same && pids.get(&who(server)) != running.get(&who(server)) {
-                return Err(format!("{} was started anew", who(server)));
+            let is_unchanged = before.contains(server);
+            if is_unchanged && pids.get(&server_id(server)) != running.get(&server_id(server)) {
+                return Err(format!("{} was restarted", server_id(server)));
             }
-            self.tally.kept += usize::from(same);
-            self.tally.restarted += usize::from(!same);
+            self.counts.kept += usize::from(is_unchanged);
+            self.counts.restarted += usize::from(!is_unchanged);
         }
         Ok(())
     }
 
-    /// The processes of all servers, once those that are starting have started.
+    /// The pids of all servers, after starting servers are connected.
     async fn running(&self) -> BTreeMap<String, i32> {
         self.host.wait_for(Readiness::All).await;
         let mut running = BTreeMap::new();
         for pid in processes_with_tag(&self.tag) {
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             let variables = environment.split(|byte| *byte == 0);
-            let who = variables
+            let server_id = variables
                 .filter_map(|variable| str::from_utf8(variable).ok())
-                .find_map(|variable| variable.strip_prefix(WHO)?.strip_prefix('='));
-            let twice = running.insert(who.unwrap_or("nobody").to_owned(), pid);
-            assert_eq!(twice, None, "two processes of one server");
+                .find_map(|variable| variable.strip_prefix(SERVER_VARIABLE)?.strip_prefix('='));
+            let previous = running.insert(server_id.unwrap_or("unknown").to_owned(), pid);
+            assert_eq!(previous, None, "two processes for one server");
         }
         running
     }
@@ -233,63 +233,63 @@ impl Desk<'_> {
         status.map(|server| server.name.to_string()).collect()
     }
 
-    /// What both files together mean: the first wins by name.
-    fn effective(&self) -> Model {
-        let mut all = self.layers[0].model.clone();
-        let taken: Vec<_> = all.iter().map(|(name, _)| *name).collect();
-        let rest = self.layers[1].model.iter();
-        all.extend(rest.filter(|(name, _)| !taken.contains(name)));
+    /// The servers of both files. The first file wins by name.
+    fn effective(&self) -> ServerVersions {
+        let mut all = self.files[0].servers.clone();
+        let overridden: Vec<_> = all.iter().map(|(name, _)| *name).collect();
+        let rest = self.files[1].servers.iter();
+        all.extend(rest.filter(|(name, _)| !overridden.contains(name)));
         all
     }
 
-    /// A random change of one file's servers; now and then it changes nothing but its looks.
-    fn change(&mut self, which: usize) {
+    /// Changes the servers of one file at random. Some changes affect only the formatting.
+    fn change(&mut self, index: usize) {
         self.next_version += 1;
-        let model = &mut self.layers[which].model;
+        let servers = &mut self.files[index].servers;
         let name = NAMES[self.rng.usize(..NAMES.len())];
-        let place = model.iter().position(|(known, _)| *known == name);
-        match (self.rng.u32(..6), place) {
+        let position = servers.iter().position(|(known, _)| *known == name);
+        match (self.rng.u32(..6), position) {
             (0..=1, None) => {
-                let at = self.rng.usize(..=model.len());
-                model.insert(at, (name, self.next_version));
+                let at = self.rng.usize(..=servers.len());
+                servers.insert(at, (name, self.next_version));
             }
-            (0, Some(place)) => drop(model.remove(place)),
-            (1..=3, Some(place)) => model[place].1 = self.next_version,
-            (4, _) => self.rng.shuffle(model),
-            (5, _) if self.rng.u8(..4) == 0 => model.clear(),
+            (0, Some(position)) => drop(servers.remove(position)),
+            (1..=3, Some(position)) => servers[position].1 = self.next_version,
+            (4, _) => self.rng.shuffle(servers),
+            (5, _) if self.rng.u8(..4) == 0 => servers.clear(),
             _ => {}
         }
     }
 
-    /// The file's text, with looks that mean nothing.
-    fn render(&mut self, which: usize) -> String {
-        let blank = " ".repeat(self.rng.usize(..40));
-        let entries: Vec<_> = self.layers[which]
-            .model
+    /// The text of a file, with random whitespace and a random comment.
+    fn render(&mut self, index: usize) -> String {
+        let whitespace = " ".repeat(self.rng.usize(..40));
+        let entries: Vec<_> = self.files[index]
+            .servers
             .iter()
             .map(|server| {
                 let script = Script::legacy().tool("pid").to_json();
                 let entry = json!({
                     "command": scripted_server(),
                     "args": [script],
-                    "env": {TAG_VARIABLE: self.tag, WHO: who(server)},
+                    "env": {TAG_VARIABLE: self.tag, SERVER_VARIABLE: server_id(server)},
                 });
-                format!("{blank}{:?}: {entry},\n", server.0)
+                format!("{whitespace}{:?}: {entry},\n", server.0)
             })
             .collect();
         let comment = self.rng.u32(..);
         let entries = entries.concat();
-        format!("// {comment}\n{{\"mcpServers\": {{\n{entries}{blank}}}}}\n")
+        format!("// {comment}\n{{\"mcpServers\": {{\n{entries}{whitespace}}}}}\n")
     }
 
-    /// The states that a file goes through on its way from one text to another.
-    fn way_of_writing(&mut self, old: &str, new: &str) -> Vec<State> {
+    /// The states of a file while it is written from one text to another.
+    fn write_states(&mut self, old: &str, new: &str) -> Vec<State> {
         let part = |rng: &mut Rng| new[..rng.usize(..new.len())].to_owned();
         let temporary = self.folder.path().join("draft");
-        let mut way = match self.rng.u32(..6) {
-            // By rename, as careful programs do.
+        let mut states = match self.rng.u32(..6) {
+            // Written to a temporary file and renamed.
             0 => vec![State::Renamed(temporary, new.to_owned())],
-            // Emptied, then written in parts.
+            // Truncated, then written in parts.
             1 => {
                 let mut cuts: Vec<_> = (0..3).map(|_| part(&mut self.rng)).collect();
                 cuts.sort_by_key(String::len);
@@ -298,42 +298,42 @@ impl Desk<'_> {
                     .chain(parts)
                     .collect()
             }
-            // Over the old text: for a moment its end follows the new beginning.
+            // Overwritten in place: the end of the old text follows the beginning of the new text.
             2 => {
                 let part = part(&mut self.rng);
                 let rest = old.get(part.len()..).unwrap_or_default();
-                vec![State::Mixed(format!("{part}{rest}"))]
+                vec![State::Overwritten(format!("{part}{rest}"))]
             }
-            // Away for a moment.
-            3 => vec![State::Gone],
-            // Broken by a slip of the pen, then mended.
+            // Removed for a moment.
+            3 => vec![State::Removed],
+            // Invalid JSON first, then corrected.
             4 => vec![State::Part(new.replacen('{', "{{", 1))],
-            // All at once.
+            // Written at once.
             _ => Vec::new(),
         };
-        way.push(State::Whole(new.to_owned()));
-        way
+        states.push(State::Complete(new.to_owned()));
+        states
     }
 }
 
-/// What a file is while it is being written.
+/// A state of a file during a write.
 enum State {
     Part(String),
-    Mixed(String),
-    Gone,
+    Overwritten(String),
+    Removed,
     Renamed(PathBuf, String),
-    Whole(String),
+    Complete(String),
 }
 
 impl State {
-    fn put(&self, path: &Path) {
+    fn write_to(&self, path: &Path) {
         match self {
-            Self::Part(text) | Self::Mixed(text) | Self::Whole(text) => {
+            Self::Part(text) | Self::Overwritten(text) | Self::Complete(text) => {
                 let mut options = OpenOptions::new();
                 let file = options.write(true).create(true).truncate(true).open(path);
                 file.unwrap().write_all(text.as_bytes()).unwrap();
             }
-            Self::Gone => drop(fs::remove_file(path)),
+            Self::Removed => drop(fs::remove_file(path)),
             Self::Renamed(draft, text) => {
                 fs::write(draft, text).unwrap();
                 fs::rename(draft, path).unwrap();
@@ -342,10 +342,10 @@ impl State {
     }
 }
 
-fn who((name, version): &(&'static str, u32)) -> String {
+fn server_id((name, version): &(&'static str, u32)) -> String {
     format!("{name}-{version}")
 }
 
-fn listed(model: &Model) -> Vec<String> {
-    model.iter().map(|(name, _)| (*name).to_owned()).collect()
+fn names_of(servers: &ServerVersions) -> Vec<String> {
+    servers.iter().map(|(name, _)| (*name).to_owned()).collect()
 }

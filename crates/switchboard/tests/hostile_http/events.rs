@@ -1,4 +1,4 @@
-//! Streams of events that say nothing, too much, or something strange.
+//! Event streams: floods, missing responses, foreign messages, unusual framing.
 
 use std::time::Duration;
 
@@ -6,138 +6,141 @@ use switchboard_testkit::Step;
 use switchboard_testkit::http::{Fault, RawStep};
 
 use crate::table::{
-    RIGHT, Row, head, right_event, silent, streaming, text, timed_out, unknown, working,
+    Case, VALID_RESPONSE, head, idle_timeout, outcome_unknown, responds_with, responds_with_events,
+    text, timed_out, valid_event,
 };
 
-/// A word of no meaning every 50 ms, for 20 seconds.
-fn slowly(word: &'static str) -> impl Iterator<Item = RawStep> {
+/// Sends `event` every 50 ms for 20 seconds.
+fn repeat_slowly(event: &'static str) -> impl Iterator<Item = RawStep> {
     let pause = RawStep::Pause(Duration::from_millis(50));
-    (0..400).flat_map(move |_| [RawStep::send(word), pause.clone()])
+    (0..400).flat_map(move |_| [RawStep::send(event), pause.clone()])
 }
 
-fn events(bytes: impl Into<Vec<u8>>) -> Row {
-    streaming([RawStep::send(bytes)])
+fn events(bytes: impl Into<Vec<u8>>) -> Case {
+    responds_with_events([RawStep::send(bytes)])
 }
 
-/// The right answer in an event, with other ends of lines.
-fn right_ending(end: &str, last: &str) -> Row {
-    events(format!("event: message{end}data: {RIGHT}{end}{last}"))
+/// A valid response as an event with these line ends.
+fn valid_event_with_line_ends(line_end: &str, last: &str) -> Case {
+    events(format!(
+        "event: message{line_end}data: {VALID_RESPONSE}{line_end}{last}"
+    ))
 }
 
-rows! {
-    h21_comments_for_ever: "writes comments for ever, as fast as it can" =>
-        streaming([RawStep::send_forever(": still here\n\n")])
+cases! {
+    h21_endless_comments: "endless comments at full speed" =>
+        responds_with_events([RawStep::send_forever(": still here\n\n")])
             .call_timeout(1_000)
-            .sees(timed_out());
-    h21_comments_now_and_then: "writes a comment now and then, and nothing else" =>
-        streaming(slowly(": still here\n\n"))
+            .expects(timed_out());
+    h21_periodic_comments: "a comment every 50 ms and nothing else" =>
+        responds_with_events(repeat_slowly(": still here\n\n"))
             .deadlines(|deadlines| deadlines.idle = Duration::from_millis(400))
-            .sees(silent());
-    h21_pings_now_and_then: "sends events of no meaning now and then, and nothing else" =>
-        streaming(slowly("event: ping\ndata: {}\n\n"))
+            .expects(idle_timeout());
+    h21_periodic_unknown_events: "an unknown event every 50 ms and nothing else" =>
+        responds_with_events(repeat_slowly("event: ping\ndata: {}\n\n"))
             .deadlines(|deadlines| deadlines.idle = Duration::from_millis(400))
-            .sees(silent());
-    h21_noise_for_ever: "sends events that are no messages, as fast as it can" =>
-        streaming([RawStep::send_forever("data: noise\n\n")])
+            .expects(idle_timeout());
+    h21_endless_invalid_events: "endless events that are not messages" =>
+        responds_with_events([RawStep::send_forever("data: noise\n\n")])
             .call_timeout(1_000)
-            .sees(timed_out());
-    h21_progress_for_ever: "reports progress for ever, and comes to no end" =>
-        streaming([RawStep::send_forever(
+            .expects(timed_out());
+    h21_endless_progress: "endless progress and no response" =>
+        responds_with_events([RawStep::send_forever(
             "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":1,\"progress\":1}}\n\n",
         )])
             .call_timeout(1_000)
-            .sees(timed_out());
+            .expects(timed_out());
 
-    h21_noise_unasked: "says unasked what is of no meaning, as fast as it can" =>
-        Row::legacy()
-            .begins(Fault::raw_steps([
+    h21_endless_invalid_events_on_listen_stream: "endless events that are not messages, on the listen stream" =>
+        Case::legacy()
+            .fault_at_start(Fault::raw_steps([
                 head("text/event-stream"),
                 RawStep::send_forever("data: noise\n\n"),
             ]).on("GET").always())
-            .sees(text("right"))
-            .sees(text("right"));
+            .expects(text("right"))
+            .expects(text("right"));
 
-    h24_no_answer: "ends the stream before the answer" =>
-        streaming([])
-            .sees(unknown("ended before the response"));
-    h24_no_answer_after_progress: "reports progress, and ends the stream before the answer" =>
+    h24_no_response: "the stream ends before the response" =>
+        responds_with_events([])
+            .expects(outcome_unknown("ended before the response"));
+    h24_no_response_after_notification: "a notification, then the stream ends before the response" =>
         events("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n")
-            .sees(unknown("ended before the response"));
-    h24_half_an_answer: "ends the stream in the middle of the answer" =>
-        events(format!("data: {RIGHT}"))
-            .sees(unknown("ended before the response"));
-    h24_no_answer_of_a_legacy_server: "ends the stream, and has no way to take it up again" =>
-        Row::legacy()
-            .works(Fault::raw_steps([head("text/event-stream")]))
-            .sees(unknown("ended before the response"));
-    h24_never_goes_on: "ends every stream, whenever it is taken up again" =>
-        Row::legacy()
-            .works(Fault::raw_steps([
+            .expects(outcome_unknown("ended before the response"));
+    h24_half_a_response: "the stream ends in the middle of the response" =>
+        events(format!("data: {VALID_RESPONSE}"))
+            .expects(outcome_unknown("ended before the response"));
+    h24_no_response_of_legacy_server: "a legacy stream without event ids ends before the response" =>
+        Case::legacy()
+            .fault_on_work(Fault::raw_steps([head("text/event-stream")]))
+            .expects(outcome_unknown("ended before the response"));
+    h24_resumed_streams_end_too: "every resumed stream ends before the response" =>
+        Case::legacy()
+            .fault_on_work(Fault::raw_steps([
                 head("text/event-stream"),
                 RawStep::send("id: 7\nretry: 10\ndata:\n\n"),
             ]))
-            .then(|stage| {
+            .after_connect(|servers| {
                 let end = Fault::raw_steps([head("text/event-stream")]);
-                stage.server.arm(end.on("GET").always());
+                servers.hostile.arm(end.on("GET").always());
             })
-            .sees(unknown("ended before the response"))
-            .holds(|stage| {
-                let resumed = stage.server.requests();
-                let resumed = resumed.iter().filter(|seen| seen.header("last-event-id").is_some());
+            .expects(outcome_unknown("ended before the response"))
+            .also_checks(|servers| {
+                let resumed = servers.hostile.requests();
+                let resumed = resumed.iter().filter(|received| received.header("last-event-id").is_some());
                 assert!((1..=6).contains(&resumed.count()));
             });
 
-    h26_another_request: "answers other requests, and reports their progress" =>
-        streaming([
+    h26_foreign_messages_before_response: "responses and progress of other requests, then the response" =>
+        responds_with_events([
             RawStep::send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":999,\"progress\":1}}\n\n"),
             RawStep::send("data: {\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"wrong\"}]}}\n\n"),
             RawStep::send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":$ID}}\n\n"),
-            right_event(),
+            valid_event(),
         ])
-            .sees(text("right"));
-    h26_only_another_request: "answers nothing but another request" =>
+            .expects(text("right"));
+    h26_only_a_foreign_response: "only a response to another request" =>
         events("data: {\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{\"content\":[]}}\n\n")
-            .sees(unknown("ended before the response"));
-    h26_json_for_another_request: "answers another request, as JSON" =>
-        working([
+            .expects(outcome_unknown("ended before the response"));
+    h26_foreign_response_as_json: "a response to another request, as JSON" =>
+        responds_with([
             head("application/json"),
             RawStep::send(r#"{"jsonrpc":"2.0","id":999,"result":{"content":[]}}"#),
         ])
-            .sees(crate::table::unusable("holds no response to the request"));
-    h26_requests_of_a_modern_server: "asks for roots and a model, where no server may ask" =>
-        streaming([
+            .expects(crate::table::invalid_response("holds no response to the request"));
+    h26_requests_of_a_modern_server: "a modern server sends requests, which it may not" =>
+        responds_with_events([
             RawStep::send("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\"}\n\n"),
             RawStep::send("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"sampling/createMessage\",\"params\":{}}\n\n"),
-            right_event(),
+            valid_event(),
         ])
-            .sees(text("right"));
+            .expects(text("right"));
 
-    h28_a_million_lines: "spreads the answer over a million lines" =>
-        streaming([RawStep::send_times(1_000_000, "data:\n"), right_event()])
-            .sees(text("right"));
-    h28_lines_without_end: "spreads an answer over lines without end" =>
-        streaming([RawStep::send_forever("data:\n")])
+    h28_a_million_lines: "a million empty data lines before the response" =>
+        responds_with_events([RawStep::send_times(1_000_000, "data:\n"), valid_event()])
+            .expects(text("right"));
+    h28_endless_lines: "one event with endless data lines" =>
+        responds_with_events([RawStep::send_forever("data:\n")])
             .memory(32)
             .call_timeout(1_500)
-            .sees(timed_out());
-    h28_a_million_fields: "says a million times which event it is, then answers" =>
-        streaming([RawStep::send_times(1_000_000, "id: 1\n"), right_event()])
-            .sees(text("right"));
-    h28_a_million_empty_events: "sends a million events with nothing in them, then answers" =>
-        streaming([RawStep::send_times(1_000_000, "id: 1\n\n"), right_event()])
-            .sees(text("right"));
+            .expects(timed_out());
+    h28_a_million_fields: "a million `id` fields before the response" =>
+        responds_with_events([RawStep::send_times(1_000_000, "id: 1\n"), valid_event()])
+            .expects(text("right"));
+    h28_a_million_empty_events: "a million empty events before the response" =>
+        responds_with_events([RawStep::send_times(1_000_000, "id: 1\n\n"), valid_event()])
+            .expects(text("right"));
 
-    h29_carriage_returns: "ends its lines with carriage returns" => right_ending("\r", "\r").sees(text("right"));
-    h29_both: "ends its lines with both" => right_ending("\r\n", "\r\n").sees(text("right"));
-    h29_mixed: "ends each line differently" => right_ending("\r", "\n\n").sees(text("right"));
-    h29_byte_order_mark: "begins with a byte order mark" =>
-        events(format!("\u{feff}data: {RIGHT}\n\n")).sees(text("right"));
-    h29_two_byte_order_marks: "begins with two byte order marks" =>
-        events(format!("\u{feff}\u{feff}data: {RIGHT}\n\ndata: {RIGHT}\n\n")).sees(text("right"));
-    h29_zero_bytes: "has zero bytes between its events" =>
-        events(format!("\0\0\n\0: \0\n\ndata: {RIGHT}\n\n")).sees(text("right"));
-    h29_on_the_one_stream: "answers on its one stream, and says much besides" =>
-        Row::sse()
+    h29_carriage_returns: "lines end with CR" => valid_event_with_line_ends("\r", "\r").expects(text("right"));
+    h29_cr_lf: "lines end with CR LF" => valid_event_with_line_ends("\r\n", "\r\n").expects(text("right"));
+    h29_mixed: "line ends are mixed" => valid_event_with_line_ends("\r", "\n\n").expects(text("right"));
+    h29_byte_order_mark: "the stream begins with a byte order mark" =>
+        events(format!("\u{feff}data: {VALID_RESPONSE}\n\n")).expects(text("right"));
+    h29_two_byte_order_marks: "the stream begins with two byte order marks" =>
+        events(format!("\u{feff}\u{feff}data: {VALID_RESPONSE}\n\ndata: {VALID_RESPONSE}\n\n")).expects(text("right"));
+    h29_zero_bytes: "zero bytes between the events" =>
+        events(format!("\0\0\n\0: \0\n\ndata: {VALID_RESPONSE}\n\n")).expects(text("right"));
+    h29_noise_on_sse_2024_stream: "invalid messages on the 2024 event stream before the response" =>
+        Case::sse()
             .script(|script| script.on("tools/call work", [Step::raw("[1]"), Step::raw("noise"), Step::text("right")]))
-            .sees(text("right"));
+            .expects(text("right"));
 }

@@ -1,4 +1,5 @@
-//! Plays a row: the hostile server between two healthy ones, and everything that must hold.
+//! Runs one case: the hostile server beside two healthy ones, and the checks that hold for every
+//! case.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -14,52 +15,54 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{launch, name, permissive};
-use crate::table::{Afterwards, CANARY, From, Kind, Row, Sees, Start, Stubborn};
+use crate::table::{
+    CANARY, Case, CredentialSource, ErrorKind, Expected, FinalState, RetryingProvider, Start,
+};
 
-/// What no row takes, however busy the machine is: to hang is to fail.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum duration of a case, even on a busy machine. A case that hangs fails.
+const CASE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How late an answer to a deadline may come on a machine that is busy with other things.
+/// How much later than its deadline a call may end on a busy machine.
 const SLACK: Duration = Duration::from_secs(8);
 
-/// How long to wait between two looks.
+/// Interval between two checks.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The healthy servers of every scene.
+/// Names of the healthy servers.
 const HEALTHY: [&str; 2] = ["old", "new"];
 
-/// A session in good order has no more connections than this that listen.
-const LISTENING: usize = 2;
+/// Maximum number of open connections of an idle session. They listen for notifications.
+const MAX_IDLE_CONNECTIONS: usize = 2;
 
-/// Waits until no other test runs in this process: memory is that of the whole of it. Where every
-/// test has a process of its own, nobody waits.
-pub(crate) async fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::const_new(());
-    ALONE.lock().await
+/// Waits until no other test runs in this process, because memory is measured per process. With one
+/// process per test, as under nextest, nothing waits.
+pub(crate) async fn exclusive() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::const_new(());
+    LOCK.lock().await
 }
 
-/// The servers of a scene.
-pub(crate) struct Stage {
-    /// The hostile one.
-    pub(crate) server: HttpServer,
-    /// Another one, which no request is meant for.
-    pub(crate) elsewhere: HttpServer,
-    /// A third, which takes connections and says nothing.
-    pub(crate) mute: RawServer,
+/// The servers of one case.
+pub(crate) struct TestServers {
+    /// The hostile server.
+    pub(crate) hostile: HttpServer,
+    /// A server to which no request may go.
+    pub(crate) other: HttpServer,
+    /// A server that accepts connections and sends nothing.
+    pub(crate) silent: RawServer,
     healthy: [HttpServer; 2],
-    host: RefCell<Option<ServerDetails>>,
-    /// When it was opened.
+    final_details: RefCell<Option<ServerDetails>>,
+    /// When the servers were started.
     pub(crate) start_time: Instant,
 }
 
-/// Plays a row, and fails if anything is not as it says.
-pub(crate) async fn play(name: &str, does: &str, row: Row) {
-    println!("{name}: {does}");
-    let _alone = alone().await;
+/// Runs a case. Panics if an expectation fails.
+pub(crate) async fn run_case(name: &str, description: &str, case: Case) {
+    println!("{name}: {description}");
+    let _guard = exclusive().await;
     let memory = PeakMemory::begin();
-    let bound = row.memory;
-    let played = timeout(PATIENCE, Box::pin(play_out(row))).await;
-    assert!(played.is_ok(), "{name} is not over after {PATIENCE:?}");
+    let bound = case.memory;
+    let result = timeout(CASE_TIMEOUT, Box::pin(run_servers(case))).await;
+    assert!(result.is_ok(), "{name} is not over after {CASE_TIMEOUT:?}");
     let growth = memory.growth();
     println!("memory grew by {} KiB", growth / 1024);
     assert!(
@@ -68,20 +71,20 @@ pub(crate) async fn play(name: &str, does: &str, row: Row) {
     );
 }
 
-async fn play_out(mut row: Row) {
-    let stage = Stage::open(&row).await;
-    for arrange in row.before.drain(..) {
-        arrange(&stage);
+async fn run_servers(mut case: Case) {
+    let servers = TestServers::open(&case).await;
+    for action in case.before_start.drain(..) {
+        action(&servers);
     }
-    let host = stage.host_of(&row);
+    let host = servers.host_of(&case);
     host.wait_for(Readiness::Servers(HEALTHY.map(name).to_vec()))
         .await;
     let is_over = Cell::new(false);
     let hostile = async {
-        play_hostile(&stage, &host, &mut row).await;
+        drive_hostile_server(&servers, &host, &mut case).await;
         is_over.set(true);
     };
-    let neighbours = async {
+    let healthy_calls = async {
         loop {
             call_healthy(&host).await;
             if is_over.get() {
@@ -90,51 +93,54 @@ async fn play_out(mut row: Row) {
             sleep(POLL).await;
         }
     };
-    tokio::join!(hostile, neighbours);
+    tokio::join!(hostile, healthy_calls);
     for server in HEALTHY {
         let generation = host.server_details(server).unwrap().generation.0;
-        assert_eq!(generation, 1, "{server} was connected anew");
+        assert_eq!(generation, 1, "{server} was reconnected");
     }
-    let inspection = host.server_details("s").unwrap();
-    check_inspection(&inspection);
-    *stage.host.borrow_mut() = Some(inspection);
+    let details = host.server_details("s").unwrap();
+    check_details(&details);
+    *servers.final_details.borrow_mut() = Some(details);
     let start_time = Instant::now();
     host.shutdown().await;
-    let took = start_time.elapsed();
-    assert!(took < SLACK, "the host needed {took:?} to shut down");
-    stage.check(&row).await;
+    let duration = start_time.elapsed();
+    assert!(
+        duration < SLACK,
+        "the host needed {duration:?} to shut down"
+    );
+    servers.check(&case).await;
 }
 
-impl Stage {
-    async fn open(row: &Row) -> Self {
+impl TestServers {
+    async fn open(case: &Case) -> Self {
         let healthy = |script: Script, mode| HttpServer::start(script.tool("echo"), mode);
         Self {
-            server: HttpServer::start(row.script.clone(), row.mode).await,
-            elsewhere: healthy(Script::modern(), Mode::JSON).await,
-            mute: RawServer::start([RawStep::Hang]).await,
+            hostile: HttpServer::start(case.script.clone(), case.mode).await,
+            other: healthy(Script::modern(), Mode::JSON).await,
+            silent: RawServer::start([RawStep::Hang]).await,
             healthy: [
                 healthy(Script::legacy(), Mode::LegacySse).await,
                 healthy(Script::modern(), Mode::JSON).await,
             ],
-            host: RefCell::default(),
+            final_details: RefCell::default(),
             start_time: Instant::now(),
         }
     }
 
-    fn host_of(&self, row: &Row) -> Host {
-        let url = row.url.map_or_else(|| self.server.url(), |url| url(self));
-        let mut config = ServerConfig::remote(url, row.kind)
-            .call_timeout(row.call_timeout)
-            .startup_timeout(row.startup_timeout);
-        if row.credential == From::Entry {
+    fn host_of(&self, case: &Case) -> Host {
+        let url = case.url.map_or_else(|| self.hostile.url(), |url| url(self));
+        let mut config = ServerConfig::remote(url, case.kind)
+            .call_timeout(case.call_timeout)
+            .startup_timeout(case.startup_timeout);
+        if case.credential == CredentialSource::Entry {
             config = config.header("Authorization", format!("Bearer {CANARY}"));
         }
         let mut builder = permissive()
-            .limits(row.limits.clone())
-            .deadlines(row.deadlines.clone())
+            .limits(case.limits.clone())
+            .deadlines(case.deadlines.clone())
             .launch(launch("s", config));
-        if row.credential == From::Stubborn {
-            builder = builder.auth("s", Stubborn);
+        if case.credential == CredentialSource::RetryingProvider {
+            builder = builder.auth("s", RetryingProvider);
         }
         let kinds = [RemoteKind::Sse, RemoteKind::Http];
         for ((name, server), kind) in HEALTHY.into_iter().zip(&self.healthy).zip(kinds) {
@@ -144,12 +150,12 @@ impl Stage {
         builder.start().unwrap()
     }
 
-    /// What a person saw who looked into the hostile server when all was over.
-    pub(crate) fn inspection(&self) -> ServerDetails {
-        self.host.borrow().clone().unwrap()
+    /// Details of the hostile server at the end of the case.
+    pub(crate) fn details(&self) -> ServerDetails {
+        self.final_details.borrow().clone().unwrap()
     }
 
-    /// Every byte that came to a healthy server.
+    /// All bytes that the healthy servers received.
     pub(crate) fn healthy_bytes(&self) -> Vec<u8> {
         self.healthy
             .each_ref()
@@ -157,9 +163,9 @@ impl Stage {
             .concat()
     }
 
-    /// The host is gone: nothing is left of it, and nobody has got what is not his.
-    async fn check(&self, row: &Row) {
-        for server in [&self.server, &self.elsewhere]
+    /// Checks after shutdown: no connection is left, and the credential reached no other server.
+    async fn check(&self, case: &Case) {
+        for server in [&self.hostile, &self.other]
             .into_iter()
             .chain(&self.healthy)
         {
@@ -169,67 +175,74 @@ impl Stage {
                 })
                 .await;
         }
-        self.mute
+        self.silent
             .wait_until("all connections are closed", |server| {
                 server.open_connections() == 0
             })
             .await;
-        for server in std::iter::once(&self.elsewhere).chain(&self.healthy) {
-            assert!(!shows_canary(&server.received_bytes()), "it leaked");
+        for server in std::iter::once(&self.other).chain(&self.healthy) {
+            assert!(
+                !contains_canary(&server.received_bytes()),
+                "the credential leaked"
+            );
         }
-        for check in &row.checks {
+        for check in &case.checks {
             check(self);
         }
     }
 }
 
-async fn play_hostile(stage: &Stage, host: &Host, row: &mut Row) {
+async fn drive_hostile_server(servers: &TestServers, host: &Host, case: &mut Case) {
     host.wait_for(Readiness::All).await;
-    check_start(host, row.start);
+    check_start(host, case.start);
     let before = host.server_details("s").unwrap().generation;
-    for arrange in row.then.drain(..) {
-        arrange(stage);
+    for action in case.after_connect.drain(..) {
+        action(servers);
     }
-    for sees in &row.calls {
-        call(host, *sees, row).await;
+    for expected in &case.calls {
+        call(host, *expected, case).await;
     }
-    match row.afterwards {
-        Afterwards::Stays => {
+    match case.final_state {
+        FinalState::SameSession => {
             assert_eq!(echo(host).await.unwrap(), "still here");
             assert_eq!(host.server_details("s").unwrap().generation, before);
-            // How many the client keeps for its next requests depends on how the last ones met. Those
-            // it closes when the server does; one that it has forgotten stays.
-            stage.server.close_idle_connections();
-            let settled = |server: &HttpServer| server.open_connections() <= LISTENING;
-            stage.server.wait_until("connections close", settled).await;
+            // The number of pooled connections depends on how the last requests overlapped. The
+            // client closes a pooled connection when the server does. A connection that the client
+            // forgot stays open.
+            servers.hostile.close_idle_connections();
+            let settled = |server: &HttpServer| server.open_connections() <= MAX_IDLE_CONNECTIONS;
+            servers
+                .hostile
+                .wait_until("connections close", settled)
+                .await;
         }
-        Afterwards::ComesBack => {
+        FinalState::NewSession => {
             while !matches!(echo(host).await.as_deref(), Ok("still here")) {
                 sleep(POLL).await;
             }
             assert!(host.server_details("s").unwrap().generation > before);
         }
-        Afterwards::Gone => {}
+        FinalState::NoSession => {}
     }
 }
 
 fn check_start(host: &Host, start: Start) {
     let status = host.server_status("s").unwrap();
     let error = status.error.unwrap_or_default();
-    let (expected, words) = match start {
+    let (expected, message) = match start {
         Start::Connected => (ConnectionStatus::Connected, ""),
-        Start::Unlisted(words) => (ConnectionStatus::Connected, words),
-        Start::Failed(words) => (ConnectionStatus::Failed, words),
-        Start::Retried(words) => (ConnectionStatus::Pending, words),
+        Start::ListingFailed(message) => (ConnectionStatus::Connected, message),
+        Start::Failed(message) => (ConnectionStatus::Failed, message),
+        Start::Retried(message) => (ConnectionStatus::Pending, message),
         Start::NeedsLogin => (ConnectionStatus::NeedsAuth, "log"),
-        Start::Any => {
+        Start::NotConnected => {
             assert_ne!(status.status, ConnectionStatus::Connected);
             (status.status, "")
         }
     };
     assert_eq!(status.status, expected, "{error}");
     assert_eq!(error.is_empty(), start == Start::Connected, "{error}");
-    assert!(error.contains(words), "no {words:?} in: {error}");
+    assert!(error.contains(message), "no {message:?} in: {error}");
 }
 
 async fn echo(host: &Host) -> Result<String, CallError> {
@@ -237,32 +250,39 @@ async fn echo(host: &Host) -> Result<String, CallError> {
     Ok(call.await?.to_text())
 }
 
-/// Calls the tool `work` of the hostile server, and compares what comes of it.
-async fn call(host: &Host, sees: Sees, row: &Row) {
+/// Calls the tool `work` of the hostile server and checks the outcome.
+async fn call(host: &Host, expected: Expected, case: &Case) {
     let start_time = Instant::now();
-    let call = host.call("mcp__s__work", row.arguments.clone());
+    let call = host.call("mcp__s__work", case.arguments.clone());
     let outcome = call.on_progress(|_| {}).await;
-    let took = start_time.elapsed();
-    let limit = row.call_timeout + SLACK;
-    assert!(took < limit, "it took {took:?}: {outcome:?}");
-    match (sees, outcome) {
-        (Sees::Text(words), Ok(output)) => {
+    let duration = start_time.elapsed();
+    let limit = case.call_timeout + SLACK;
+    assert!(duration < limit, "the call took {duration:?}: {outcome:?}");
+    match (expected, outcome) {
+        (Expected::Text(message), Ok(output)) => {
             let text = output.to_text();
-            assert!(text.contains(words), "no {words:?} in: {}", shown(&text));
+            assert!(
+                text.contains(message),
+                "no {message:?} in: {}",
+                truncated(&text)
+            );
         }
-        (Sees::Error(kind, words), Err(error)) => {
-            assert_eq!(kind_of(&error), kind, "{error}");
+        (Expected::Error(kind, message), Err(error)) => {
+            assert_eq!(error_kind(&error), kind, "{error}");
             let error = error.to_string();
-            println!("it saw: {error}");
-            assert!(error.contains(words), "no {words:?} in: {error}");
-            assert!(!shows_canary(error.as_bytes()), "{error}");
+            println!("error: {error}");
+            assert!(error.contains(message), "no {message:?} in: {error}");
+            assert!(!contains_canary(error.as_bytes()), "{error}");
         }
-        (Sees::Undone, Err(error)) => {
-            println!("it saw: {error}");
+        (Expected::NotExecuted, Err(error)) => {
+            println!("error: {error}");
             assert_ne!(error.delivery(), Delivery::Unknown, "{error}");
         }
-        (sees, Ok(output)) => panic!("not {sees:?} but: {}", shown(&output.to_text())),
-        (sees, Err(error)) => panic!("not {sees:?} but: {error}"),
+        (expected, Ok(output)) => panic!(
+            "expected {expected:?}, got: {}",
+            truncated(&output.to_text())
+        ),
+        (expected, Err(error)) => panic!("expected {expected:?}, got: {error}"),
     }
 }
 
@@ -273,30 +293,30 @@ async fn call_healthy(host: &Host) {
     }
 }
 
-fn check_inspection(inspection: &ServerDetails) {
-    let said = format!("{inspection:?}");
-    assert!(!shows_canary(said.as_bytes()), "{said}");
+fn check_details(details: &ServerDetails) {
+    let output = format!("{details:?}");
+    assert!(!contains_canary(output.as_bytes()), "{output}");
 }
 
-/// Whether the credential of the hostile server's entry is in there.
-pub(crate) fn shows_canary(bytes: &[u8]) -> bool {
+/// Returns whether the credential of the hostile server occurs in `bytes`.
+pub(crate) fn contains_canary(bytes: &[u8]) -> bool {
     let canary = CANARY.as_bytes();
     bytes.windows(canary.len()).any(|window| window == canary)
 }
 
-fn kind_of(error: &CallError) -> Kind {
+fn error_kind(error: &CallError) -> ErrorKind {
     match error {
-        CallError::InvalidResponse { .. } => Kind::Unusable,
-        CallError::TimedOut { .. } => Kind::TimedOut,
-        CallError::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
-        CallError::NotSent { .. } => Kind::NotSent,
-        CallError::ErrorResponse { .. } => Kind::Refused,
-        CallError::Unavailable { .. } => Kind::Unavailable,
-        _ => Kind::Other,
+        CallError::InvalidResponse { .. } => ErrorKind::InvalidResponse,
+        CallError::TimedOut { .. } => ErrorKind::TimedOut,
+        CallError::OutcomeUnknown { .. } => ErrorKind::OutcomeUnknown,
+        CallError::NotSent { .. } => ErrorKind::NotSent,
+        CallError::ErrorResponse { .. } => ErrorKind::ErrorResponse,
+        CallError::Unavailable { .. } => ErrorKind::Unavailable,
+        _ => ErrorKind::Other,
     }
 }
 
-/// The beginning of a text that may be long.
-fn shown(text: &str) -> String {
+/// The first 300 characters of a text.
+fn truncated(text: &str) -> String {
     text.chars().take(300).collect()
 }

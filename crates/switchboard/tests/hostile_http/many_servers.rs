@@ -1,4 +1,5 @@
-//! Many servers at a time: all of them fail, or some do.
+//! Many HTTP servers at once: reconnects after a common failure, and hostile servers among healthy
+//! ones.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,18 +20,18 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::common::{launch, name, permissive};
-use crate::harness::alone;
+use crate::harness::exclusive;
 use crate::table::head;
 
-const CROWD: usize = 100;
+const SERVERS: usize = 100;
 const BUCKET: Duration = Duration::from_millis(100);
 
-/// When servers were tried.
+/// The times of connection attempts.
 #[derive(Clone, Default)]
 struct Attempts(Arc<Mutex<Vec<Instant>>>);
 
 impl Attempts {
-    fn note(&self) {
+    fn record(&self) {
         self.0.lock().unwrap().push(Instant::now());
     }
 
@@ -41,51 +42,51 @@ impl Attempts {
     }
 }
 
-/// The most attempts within any 100 ms.
-fn thickest(times: &[Instant]) -> usize {
-    let begins = times.iter().enumerate();
-    let counts = begins.map(|(number, begin)| {
-        let within = |time: &&Instant| **time < *begin + BUCKET;
+/// Maximum number of attempts within any 100 ms.
+fn max_per_bucket(times: &[Instant]) -> usize {
+    let starts = times.iter().enumerate();
+    let counts = starts.map(|(number, start)| {
+        let within = |time: &&Instant| **time < *start + BUCKET;
         times[number..].iter().take_while(within).count()
     });
     counts.max().unwrap_or_default()
 }
 
-/// A server that cannot be reached.
+/// A server that refuses every connection.
 struct Unreachable(Attempts);
 
 impl Connector for Unreachable {
     fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
-        self.0.note();
-        let refused = io::ErrorKind::ConnectionRefused.into();
-        Box::pin(std::future::ready(Err(refused)))
+        self.0.record();
+        let error_response = io::ErrorKind::ConnectionRefused.into();
+        Box::pin(std::future::ready(Err(error_response)))
     }
 }
 
-/// The whole engine in virtual time: every round of attempts for itself keeps to the bound.
+/// On a paused clock, each round of reconnects stays within the bound.
 #[tokio::test(start_paused = true)]
-async fn a_hundred_servers_that_fail_together_do_not_come_back_in_one_burst() {
+async fn reconnects_are_spread_in_virtual_time() {
     let attempts = Attempts::default();
     let add = |builder: HostBuilder, number| {
         builder.connector(format!("s{number}"), Unreachable(attempts.clone()))
     };
-    let host = (0..CROWD).fold(permissive(), add).start().unwrap();
+    let host = (0..SERVERS).fold(permissive(), add).start().unwrap();
     tokio::time::sleep(Duration::from_secs(200)).await;
     let times = attempts.times();
     host.shutdown().await;
-    // All are tried at once at the start: that is not coming back.
-    for (round, times) in times.chunks(CROWD).enumerate().skip(1) {
-        let most = thickest(times);
-        assert!(most <= CROWD / 10, "{most} at once in round {round}");
+    // The first round is not spread: all servers connect at once.
+    for (round, times) in times.chunks(SERVERS).enumerate().skip(1) {
+        let max = max_per_bucket(times);
+        assert!(max <= SERVERS / 10, "{max} at once in round {round}");
     }
-    assert!(times.len() > 8 * CROWD, "{} attempts", times.len());
-    let first = times[CROWD] - times[0];
+    assert!(times.len() > 8 * SERVERS, "{} attempts", times.len());
+    let first = times[SERVERS] - times[0];
     assert!(first >= Duration::from_millis(799), "after {first:?}");
-    let last = times[2 * CROWD - 1] - times[0];
+    let last = times[2 * SERVERS - 1] - times[0];
     assert!(last <= Duration::from_millis(2_500), "after {last:?}");
 }
 
-/// A server that says that it cannot serve now, to everybody.
+/// A server that answers every request with HTTP 503.
 async fn busy_server(attempts: Attempts) -> (SocketAddr, JoinSet<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -93,7 +94,7 @@ async fn busy_server(attempts: Attempts) -> (SocketAddr, JoinSet<()>) {
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((mut socket, _)) = listener.accept().await {
-            attempts.note();
+            attempts.record();
             connections.spawn(async move {
                 let _ = socket.read(&mut [0; 4096]).await;
                 let busy = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -104,11 +105,11 @@ async fn busy_server(attempts: Attempts) -> (SocketAddr, JoinSet<()>) {
     (address, tasks)
 }
 
-/// The same over sockets, in real time: the first two rounds of coming back, as they arrive. A busy
-/// machine makes several late at once; with twice the servers the bound has room for that.
+/// The same with sockets, in real time: the first two rounds of reconnects. A busy machine delays
+/// several attempts to the same moment; twice the number of servers leaves room for that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_remote_servers_that_fail_together_do_not_come_back_in_one_burst() {
-    let _alone = alone().await;
+async fn reconnects_are_spread_over_sockets() {
+    let _guard = exclusive().await;
     let attempts = Attempts::default();
     let (address, _tasks) = busy_server(attempts.clone()).await;
     let add = |builder: HostBuilder, number| {
@@ -116,23 +117,23 @@ async fn a_hundred_remote_servers_that_fail_together_do_not_come_back_in_one_bur
         let config = ServerConfig::remote(url, RemoteKind::Http);
         builder.launch(launch(&format!("s{number}"), config))
     };
-    let crowd = 2 * CROWD;
-    let host = (0..crowd).fold(permissive(), add).start().unwrap();
-    let mut look = tokio::time::interval(Duration::from_millis(50));
-    while attempts.times().len() < 3 * crowd {
-        look.tick().await;
+    let count = 2 * SERVERS;
+    let host = (0..count).fold(permissive(), add).start().unwrap();
+    let mut interval = tokio::time::interval(Duration::from_millis(50));
+    while attempts.times().len() < 3 * count {
+        interval.tick().await;
     }
     host.shutdown().await;
-    let times = &attempts.times()[crowd..3 * crowd];
-    let most = thickest(times);
-    println!("{most} of {} attempts within 100 ms", times.len());
-    assert!(most <= times.len() / 10, "{most} at once");
+    let times = &attempts.times()[count..3 * count];
+    let max = max_per_bucket(times);
+    println!("{max} of {} attempts within 100 ms", times.len());
+    assert!(max <= times.len() / 10, "{max} at once");
 }
 
-const ALL: usize = 50;
+const MIXED_SERVERS: usize = 50;
 
-/// What the n-th server does instead of what it should; most do what they should.
-fn badness(number: usize) -> Option<Fault> {
+/// The fault of the n-th server. Most servers have none.
+fn fault_of(number: usize) -> Option<Fault> {
     let flood = |kind: &str, bytes: &str| {
         Fault::raw_steps([head(kind), RawStep::send_forever(bytes.as_bytes())])
     };
@@ -157,11 +158,11 @@ async fn call(host: &Host, number: usize) -> Result<String, switchboard::CallErr
     Ok(call.await?.to_text())
 }
 
-/// Ten bad servers, bad from the start or only when they are used, hurt none of the forty others.
-async fn among_others(from_the_start: bool) {
-    let _alone = alone().await;
+/// Ten faulty servers, faulty from the start or after the connect, affect none of the forty others.
+async fn check_healthy_servers(from_the_start: bool) {
+    let _guard = exclusive().await;
     let mut servers = Vec::new();
-    for number in 0..ALL {
+    for number in 0..MIXED_SERVERS {
         let script = match number % 2 {
             0 => Script::modern(),
             _ => Script::legacy(),
@@ -170,7 +171,7 @@ async fn among_others(from_the_start: bool) {
             .tool("echo")
             .on("tools/call echo", [Step::text("hi")]);
         let server = HttpServer::start(script, Mode::JSON).await;
-        if let Some(fault) = badness(number).filter(|_| from_the_start) {
+        if let Some(fault) = fault_of(number).filter(|_| from_the_start) {
             server.arm(fault);
         }
         servers.push(server);
@@ -191,53 +192,55 @@ async fn among_others(from_the_start: bool) {
         .fold(builder, add)
         .start()
         .unwrap();
-    let good = |number: &usize| badness(*number).is_none();
-    let names = (0..ALL)
-        .filter(good)
+    let is_healthy = |number: &usize| fault_of(*number).is_none();
+    let names = (0..MIXED_SERVERS)
+        .filter(is_healthy)
         .map(|number| name(&format!("s{number}")));
     host.wait_for(Readiness::Servers(names.collect())).await;
     if !from_the_start {
         host.wait_for(Readiness::All).await;
         for (number, server) in servers.iter().enumerate() {
-            if let Some(fault) = badness(number) {
+            if let Some(fault) = fault_of(number) {
                 server.arm(fault);
             }
         }
     }
-    let good_calls = async {
+    let healthy_calls = async {
         for _ in 0..20 {
-            let calls = (0..ALL).filter(good).map(|number| call(&host, number));
+            let calls = (0..MIXED_SERVERS)
+                .filter(is_healthy)
+                .map(|number| call(&host, number));
             for outcome in futures_util::future::join_all(calls).await {
                 assert_eq!(outcome.unwrap(), "hi");
             }
         }
     };
-    let bad_calls = async {
+    let faulty_calls = async {
         loop {
-            let bad = (0..ALL).filter(|number| !good(number));
-            let calls = bad.map(|number| call(&host, number));
+            let faulty = (0..MIXED_SERVERS).filter(|number| !is_healthy(number));
+            let calls = faulty.map(|number| call(&host, number));
             futures_util::future::join_all(calls).await;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::select! {
-        () = good_calls => {}
-        () = bad_calls => {}
+        () = healthy_calls => {}
+        () = faulty_calls => {}
     }
-    for number in (0..ALL).filter(good) {
-        let inspection = host.server_details(&format!("s{number}")).unwrap();
-        assert_eq!(inspection.generation.0, 1, "s{number} was connected anew");
+    for number in (0..MIXED_SERVERS).filter(is_healthy) {
+        let details = host.server_details(&format!("s{number}")).unwrap();
+        assert_eq!(details.generation.0, 1, "s{number} was reconnected");
         assert_eq!(servers[number].count("tools/call"), 20);
     }
     host.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_servers_that_are_bad_from_the_start_leave_forty_others_without_errors() {
-    among_others(true).await;
+async fn ten_faulty_servers_affect_no_others() {
+    check_healthy_servers(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_servers_that_turn_bad_leave_forty_others_without_errors() {
-    among_others(false).await;
+async fn ten_servers_turning_faulty_affect_no_others() {
+    check_healthy_servers(false).await;
 }

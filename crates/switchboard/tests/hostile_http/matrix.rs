@@ -1,9 +1,8 @@
-//! Every redirect there is, on every transport: what the entry keeps secret goes to its own server
-//! and to nobody else.
+//! Every kind of redirect on every transport: credentials go only to the configured server.
 //!
-//! Six codes, nine ways to name another place, and all the requests that transports make. For each
-//! combination the other server counts connections: there is none, so not a byte of a credential can
-//! have gone there.
+//! The test combines six status codes, nine spellings of the target and all requests of the
+//! transports. For each combination the other server counts connections. It must see none, so no
+//! byte of a credential can have reached it.
 
 use std::time::Duration;
 
@@ -16,30 +15,30 @@ use switchboard_testkit::http::{Fault, HttpServer, Mode, ReceivedRequest};
 use tokio::time::timeout;
 
 use crate::common::{launch, permissive};
-use crate::harness::{alone, shows_canary};
+use crate::harness::{contains_canary, exclusive};
 use crate::table::{CANARY, legacy, modern};
 
 const CODES: [u16; 6] = [300, 301, 302, 303, 307, 308];
 
-/// Spells another place, given the server itself and the other one.
-type Spell = fn(&HttpServer, &HttpServer) -> String;
+/// Returns the redirect target, given the server and the other server.
+type TargetUrl = fn(&HttpServer, &HttpServer) -> String;
 
-/// Ways to name another place.
-const PLACES: [(&str, Spell); 9] = [
+/// Spellings of a redirect target.
+const TARGETS: [(&str, TargetUrl); 9] = [
     ("the same server, another path", |_, _| {
         "/another".to_owned()
     }),
     ("another port", |_, other| other.url()),
-    ("another name of this machine", |_, other| {
+    ("another host name of this machine", |_, other| {
         format!("http://localhost:{}/mcp", other.address().port())
     }),
-    ("the same port by another name", |own, _| {
+    ("the same port under another host name", |own, _| {
         format!("http://localhost:{}/mcp", own.address().port())
     }),
     ("another scheme", |_, other| {
         other.url().replace("http:", "https:")
     }),
-    ("a name before the host", |own, other| {
+    ("a user name before the host", |own, other| {
         format!("http://{}@{}/mcp", own.address(), other.address())
     }),
     ("a host without a scheme", |_, other| {
@@ -53,14 +52,14 @@ const PLACES: [(&str, Spell); 9] = [
     }),
 ];
 
-/// A request of a transport that is answered with a redirect.
+/// The request that is answered with a redirect.
 #[derive(Clone, Copy, Debug)]
 enum Request {
     First,
     Call,
     Subscription,
     Stream,
-    Goodbye,
+    DeleteSession,
     SseStream,
     SsePost,
 }
@@ -70,7 +69,7 @@ const REQUESTS: [Request; 7] = [
     Request::Call,
     Request::Subscription,
     Request::Stream,
-    Request::Goodbye,
+    Request::DeleteSession,
     Request::SseStream,
     Request::SsePost,
 ];
@@ -81,41 +80,41 @@ impl Request {
             Self::First | Self::Call | Self::Subscription => {
                 (modern(), Mode::JSON, RemoteKind::Http)
             }
-            Self::Stream | Self::Goodbye => (legacy(), Mode::SSE, RemoteKind::Http),
+            Self::Stream | Self::DeleteSession => (legacy(), Mode::SSE, RemoteKind::Http),
             Self::SseStream | Self::SsePost => (legacy(), Mode::LegacySse, RemoteKind::Sse),
         }
     }
 
-    /// Which requests are sent elsewhere.
+    /// Key of the requests that are redirected.
     fn key(self) -> &'static str {
         match self {
             Self::First => "*",
             Self::Call | Self::SsePost => "tools/call",
             Self::Subscription => "subscriptions/listen",
-            Self::Goodbye => "DELETE",
+            Self::DeleteSession => "DELETE",
             Self::Stream | Self::SseStream => "GET",
         }
     }
 }
 
-/// All that one request of a transport meets: a server for each code and place, and the other one.
-struct Scene {
+/// The servers for one request kind: one per code and target, and the other server.
+struct RedirectServers {
     servers: Vec<(String, HttpServer)>,
     other: HttpServer,
 }
 
-impl Scene {
-    async fn of(request: Request) -> Self {
+impl RedirectServers {
+    async fn start(request: Request) -> Self {
         let other = HttpServer::start(modern(), Mode::JSON).await;
         let mut servers = Vec::new();
         for code in CODES {
-            for (place, spell) in PLACES {
+            for (description, target_url) in TARGETS {
                 let (script, mode, _) = request.server();
                 let server = HttpServer::start(script, mode).await;
-                let target = spell(&server, &other);
+                let target = target_url(&server, &other);
                 let fault = Fault::redirect(code, &target);
                 server.arm(fault.on(request.key()).always());
-                servers.push((format!("{request:?}, {code}, {place}"), server));
+                servers.push((format!("{request:?}, {code}, {description}"), server));
             }
         }
         Self { servers, other }
@@ -138,62 +137,67 @@ impl Scene {
     }
 
     fn check(&self) {
-        assert_eq!(self.other.connections(), 0, "somebody went there");
+        assert_eq!(
+            self.other.connections(),
+            0,
+            "the client followed a redirect"
+        );
         assert_eq!(self.other.received_bytes(), b"");
         for (name, server) in &self.servers {
             let own = server.address().to_string();
-            let seen = server.requests();
-            let is_sent_away =
-                |seen: &ReceivedRequest| seen.status.is_some_and(|status| status / 100 == 3);
-            assert!(seen.iter().any(is_sent_away), "{name}");
-            for seen in seen {
-                assert_eq!(seen.header("host"), Some(own.as_str()), "{name}");
-                assert!(!shows_canary(seen.path.as_bytes()), "{name}");
+            let requests = server.requests();
+            let is_redirect = |received: &ReceivedRequest| {
+                received.status.is_some_and(|status| status / 100 == 3)
+            };
+            assert!(requests.iter().any(is_redirect), "{name}");
+            for received in requests {
+                assert_eq!(received.header("host"), Some(own.as_str()), "{name}");
+                assert!(!contains_canary(received.path.as_bytes()), "{name}");
             }
         }
     }
 }
 
-/// What is said of a server that sent us elsewhere shows no secret.
-fn check_words(words: &str) {
-    assert!(!shows_canary(words.as_bytes()), "{words}");
+/// Checks that a message about a redirect contains no credential.
+fn check_message(message: &str) {
+    assert!(!contains_canary(message.as_bytes()), "{message}");
 }
 
-async fn play(request: Request) {
-    let _alone = alone().await;
-    let scene = Scene::of(request).await;
+async fn check_request(request: Request) {
+    let _guard = exclusive().await;
+    let fixture = RedirectServers::start(request).await;
     let (_, _, kind) = request.server();
-    let host = scene.host(kind);
+    let host = fixture.host(kind);
     host.wait_for(Readiness::All).await;
-    let calls = (0..scene.servers.len()).map(|number| {
+    let calls = (0..fixture.servers.len()).map(|number| {
         let call = host.call(format!("mcp__s{number}__work"), json!({}));
         async move { (number, call.await) }
     });
     for (number, outcome) in futures_util::future::join_all(calls).await {
-        let name = &scene.servers[number].0;
+        let name = &fixture.servers[number].0;
         match (request, outcome) {
-            // What is said unasked is not needed for a call.
-            (Request::Subscription | Request::Stream | Request::Goodbye, Ok(output)) => {
+            // Calls need neither the subscription nor the listen stream.
+            (Request::Subscription | Request::Stream | Request::DeleteSession, Ok(output)) => {
                 assert_eq!(output.to_text(), "right", "{name}");
             }
             (Request::Call | Request::SsePost, Err(CallError::ErrorResponse { error, .. })) => {
-                check_words(&error.to_string());
+                check_message(&error.to_string());
             }
-            (Request::First | Request::SseStream, Err(error)) => check_words(&error.to_string()),
+            (Request::First | Request::SseStream, Err(error)) => check_message(&error.to_string()),
             (_, outcome) => panic!("{name}: {outcome:?}"),
         }
     }
     for status in host.status() {
-        check_words(&format!("{status:?}"));
+        check_message(&format!("{status:?}"));
     }
     host.shutdown().await;
-    scene.check();
+    fixture.check();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_redirect_on_any_transport_takes_a_credential_elsewhere() {
+async fn redirects_never_leak_credentials() {
     for request in REQUESTS {
-        let played = timeout(Duration::from_secs(60), play(request)).await;
-        assert!(played.is_ok(), "{request:?} is not over");
+        let result = timeout(Duration::from_secs(60), check_request(request)).await;
+        assert!(result.is_ok(), "{request:?} timed out");
     }
 }

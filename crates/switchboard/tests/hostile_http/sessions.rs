@@ -1,4 +1,4 @@
-//! The legacy transports: where to post, who we are, and how it ends.
+//! Legacy transports: endpoint URLs, session ids, duplicate responses and session deletion.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,174 +6,181 @@ use std::time::Duration;
 use switchboard_testkit::Step;
 use switchboard_testkit::http::{Fault, RawStep};
 
-use crate::harness::Stage;
-use crate::table::{RIGHT, Row, Start, head, text, timed_out};
+use crate::harness::TestServers;
+use crate::table::{Case, Start, VALID_RESPONSE, head, text, timed_out};
 
-/// A server of the first transport that wants requests posted to this place.
-fn posting_to(place: &'static str) -> Row {
-    Row::sse()
-        .before(|stage| stage.server.set_endpoint(place))
-        .does_not_start(Start::Failed("the endpoint URL"))
+/// A server of the 2024 transport that announces this endpoint URL.
+fn endpoint(url: &'static str) -> Case {
+    Case::sse()
+        .before_start(|servers| servers.hostile.set_endpoint(url))
+        .start_fails(Start::Failed("the endpoint URL"))
 }
 
-/// The same, and the place is that of the other server, in some spelling.
-fn posting_elsewhere(spell: fn(&Stage) -> String) -> Row {
-    Row::sse()
-        .before(move |stage| stage.server.set_endpoint(&spell(stage)))
-        .does_not_start(Start::Failed("has another origin"))
-        .holds(|stage| assert_eq!(stage.elsewhere.connections(), 0))
+/// The same with an endpoint URL that belongs to another origin.
+fn endpoint_at_other_origin(url: fn(&TestServers) -> String) -> Case {
+    Case::sse()
+        .before_start(move |servers| servers.hostile.set_endpoint(&url(servers)))
+        .start_fails(Start::Failed("has another origin"))
+        .also_checks(|servers| assert_eq!(servers.other.connections(), 0))
 }
 
-/// A stream that begins with these steps, whenever it is asked for.
-fn beginning_with(steps: impl IntoIterator<Item = RawStep>) -> Row {
+/// A 2024 server whose event stream always begins with these steps.
+fn stream_starting_with(steps: impl IntoIterator<Item = RawStep>) -> Case {
     let steps = std::iter::once(head("text/event-stream")).chain(steps);
-    Row::sse().begins(Fault::raw_steps(steps).on("GET").always())
+    Case::sse().fault_at_start(Fault::raw_steps(steps).on("GET").always())
 }
 
-const HELLO: &str = r#"{"jsonrpc":"2.0","id":$ID,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"hostile","version":"1"}}}"#;
+const INITIALIZE_RESPONSE: &str = r#"{"jsonrpc":"2.0","id":$ID,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"hostile","version":"1"}}}"#;
 
-/// Begins a session with this line in the head of the answer.
-fn session_named(line: &str) -> Row {
+/// A server that answers `initialize` with this additional header line.
+fn initialize_with_header(line: &str) -> Case {
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{line}\r\nConnection: close\r\n\r\n"
     );
-    let answer = Fault::raw_steps([RawStep::send(head), RawStep::send(HELLO)]);
-    Row::legacy().begins(answer.on("initialize").always())
+    let response = Fault::raw_steps([RawStep::send(head), RawStep::send(INITIALIZE_RESPONSE)]);
+    Case::legacy().fault_at_start(response.on("initialize").always())
 }
 
-fn session_ids(stage: &Stage) -> BTreeSet<String> {
-    let seen = stage.server.requests();
-    let ids = seen.iter().filter_map(|seen| seen.header("mcp-session-id"));
+fn session_ids(servers: &TestServers) -> BTreeSet<String> {
+    let requests = servers.hostile.requests();
+    let ids = requests
+        .iter()
+        .filter_map(|received| received.header("mcp-session-id"));
     ids.map(str::to_owned).collect()
 }
 
-/// Ends the session with this fault.
-fn leaving(fault: Fault) -> Row {
-    Row::legacy()
-        .sees(text("right"))
-        .then(|stage| stage.server.arm(fault.on("DELETE").always()))
-        .holds(|stage| {
-            let seen = stage.server.requests();
+/// A server that answers DELETE of the session with this fault.
+fn delete_fails_with(fault: Fault) -> Case {
+    Case::legacy()
+        .expects(text("right"))
+        .after_connect(|servers| servers.hostile.arm(fault.on("DELETE").always()))
+        .also_checks(|servers| {
+            let requests = servers.hostile.requests();
             assert_eq!(
-                seen.iter().filter(|seen| seen.method == "DELETE").count(),
+                requests
+                    .iter()
+                    .filter(|received| received.method == "DELETE")
+                    .count(),
                 1
             );
         })
 }
 
-rows! {
-    l01_another_port: "wants requests posted to another port" =>
-        posting_elsewhere(|stage| format!("http://{}/message", stage.elsewhere.address()));
-    l01_another_name: "wants requests posted to the same host by another name" =>
-        posting_elsewhere(|stage| format!("http://localhost:{}/message", stage.server.address().port()));
-    l01_a_name_before_the_host: "wants requests posted to what looks like itself" =>
-        posting_elsewhere(|stage| format!("http://{}@{}/message", stage.server.address(), stage.elsewhere.address()));
+cases! {
+    l01_another_port: "endpoint at another port" =>
+        endpoint_at_other_origin(|servers| format!("http://{}/message", servers.other.address()));
+    l01_another_host_name: "endpoint at the same host under another name" =>
+        endpoint_at_other_origin(|servers| format!("http://localhost:{}/message", servers.hostile.address().port()));
+    l01_user_name_before_the_host: "endpoint at another host, with the own host as user name" =>
+        endpoint_at_other_origin(|servers| format!("http://{}@{}/message", servers.hostile.address(), servers.other.address()));
 
-    l02_no_scheme: "wants requests posted to a host without a scheme" =>
-        posting_elsewhere(|stage| format!("//{}/message", stage.elsewhere.address()));
-    l02_backslashes: "wants requests posted to a host behind backslashes" =>
-        posting_elsewhere(|stage| format!("\\\\{}\\message", stage.elsewhere.address()));
-    l02_another_scheme: "wants requests posted with another scheme" =>
-        posting_elsewhere(|stage| format!("https://{}/message", stage.server.address()));
-    l02_script: "wants requests posted to a script" => posting_to("javascript:alert(1)");
-    l02_file: "wants requests posted to a file" => posting_to("file:///etc/passwd");
-    l02_no_address: "wants requests posted to what is no address" => posting_to("http://[");
-    l02_long: "wants requests posted to an address that does not end" =>
-        beginning_with([RawStep::send("event: endpoint\ndata: /"), RawStep::send_forever("a")])
+    l02_no_scheme: "endpoint without a scheme" =>
+        endpoint_at_other_origin(|servers| format!("//{}/message", servers.other.address()));
+    l02_backslashes: "endpoint with backslashes" =>
+        endpoint_at_other_origin(|servers| format!("\\\\{}\\message", servers.other.address()));
+    l02_another_scheme: "endpoint with another scheme" =>
+        endpoint_at_other_origin(|servers| format!("https://{}/message", servers.hostile.address()));
+    l02_script: "endpoint is a javascript URL" => endpoint("javascript:alert(1)");
+    l02_file: "endpoint is a file URL" => endpoint("file:///etc/passwd");
+    l02_invalid_url: "endpoint is an invalid URL" => endpoint("http://[");
+    l02_endless_url: "endpoint URL is endless" =>
+        stream_starting_with([RawStep::send("event: endpoint\ndata: /"), RawStep::send_forever("a")])
             .limits(|limits| limits.message_bytes = 2 * 1024 * 1024)
-            .does_not_start(Start::Retried("an event without an end"));
+            .start_fails(Start::Retried("an event without an end"));
 
-    l04_no_endpoint: "never says where to post" =>
-        beginning_with([RawStep::Hang])
+    l04_no_endpoint: "no `endpoint` event" =>
+        stream_starting_with([RawStep::Hang])
             .startup_timeout(700)
-            .does_not_start(Start::Retried("no answer to the handshake within 700ms"));
-    l04_comments: "writes comments, and never says where to post" =>
-        beginning_with([RawStep::send_forever(": patience\n\n")])
-            .startup_timeout(700)
-            .does_not_start(Start::Retried("no answer to the handshake within 700ms"));
-    l04_another_event: "begins with another event" =>
-        beginning_with([RawStep::send("data: hello\n\n"), RawStep::Hang])
-            .does_not_start(Start::Retried("the first event is not `endpoint`"));
-    l04_end: "ends the stream before it says where to post" =>
-        beginning_with([])
-            .does_not_start(Start::Retried("ended before the `endpoint` event"));
-    l04_no_events: "begins something else than a stream" =>
-        Row::sse()
-            .begins(Fault::status(200).header("Content-Type", "text/html").body("hello").always())
-            .does_not_start(Start::Retried("is not an event stream"));
+            .start_fails(Start::Retried("no answer to the handshake within 700ms"));
+    l04_comments: "endless comments instead of the `endpoint` event" =>
+        stream_starting_with([RawStep::send_forever(": wait
 
-    l05_no_answer: "takes a call, and never answers it on the stream" =>
-        Row::sse()
+")])
+            .startup_timeout(700)
+            .start_fails(Start::Retried("no answer to the handshake within 700ms"));
+    l04_another_event: "the first event is not `endpoint`" =>
+        stream_starting_with([RawStep::send("data: hello\n\n"), RawStep::Hang])
+            .start_fails(Start::Retried("the first event is not `endpoint`"));
+    l04_stream_ends: "the stream ends before the `endpoint` event" =>
+        stream_starting_with([])
+            .start_fails(Start::Retried("ended before the `endpoint` event"));
+    l04_not_an_event_stream: "the response is not an event stream" =>
+        Case::sse()
+            .fault_at_start(Fault::status(200).header("Content-Type", "text/html").body("hello").always())
+            .start_fails(Start::Retried("is not an event stream"));
+
+    l05_no_response: "no response to a call on the stream" =>
+        Case::sse()
             .script(|script| script.on("tools/call work", [Step::Hang]))
             .call_timeout(500)
-            .sees(timed_out());
-    l05_no_answer_at_the_start: "takes whatever it is asked, and never answers on the stream" =>
-        Row::sse()
+            .expects(timed_out());
+    l05_no_response_at_start: "no response to any request on the stream" =>
+        Case::sse()
             .script(|script| script.on("*", [Step::Hang]))
             .startup_timeout(700)
-            .does_not_start(Start::Retried("no answer to the handshake within 700ms"));
+            .start_fails(Start::Retried("no answer to the handshake within 700ms"));
 
-    l07_line_end: "names the session with a line end in it" =>
-        session_named("Mcp-Session-Id: a\r\n b").gets_no_session();
-    l07_other_letters: "names the session in other letters" =>
-        session_named("Mcp-Session-Id: sitzung-für-dich").gets_no_session();
-    l07_blank: "names the session with a blank in it" =>
-        session_named("Mcp-Session-Id: a b").gets_no_session();
-    l07_empty: "names the session with nothing" => session_named("Mcp-Session-Id:").gets_no_session();
-    l07_long: "names the session with a kilobyte" =>
-        session_named(&format!("Mcp-Session-Id: {}", "a".repeat(1024))).gets_no_session();
-    l07_very_long: "names the session with a mebibyte" =>
-        session_named(&format!("Mcp-Session-Id: {}", "a".repeat(1024 * 1024))).gets_no_session();
+    l07_line_end: "session id contains a folded line" =>
+        initialize_with_header("Mcp-Session-Id: a\r\n b").gets_no_session();
+    l07_non_ascii: "session id is not ASCII" =>
+        initialize_with_header("Mcp-Session-Id: sitzung-für-dich").gets_no_session();
+    l07_blank: "session id contains a blank" =>
+        initialize_with_header("Mcp-Session-Id: a b").gets_no_session();
+    l07_empty: "session id is empty" => initialize_with_header("Mcp-Session-Id:").gets_no_session();
+    l07_long: "session id of one kilobyte" =>
+        initialize_with_header(&format!("Mcp-Session-Id: {}", "a".repeat(1024))).gets_no_session();
+    l07_very_long: "session id of one mebibyte" =>
+        initialize_with_header(&format!("Mcp-Session-Id: {}", "a".repeat(1024 * 1024))).gets_no_session();
 
-    l08_changes: "names the session differently in later answers" =>
-        Row::legacy()
-            .works(Fault::raw_steps([
+    l08_session_id_changes: "later responses carry another session id" =>
+        Case::legacy()
+            .fault_on_work(Fault::raw_steps([
                 RawStep::send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: another\r\nConnection: close\r\n\r\n"),
-                RawStep::send(RIGHT),
+                RawStep::send(VALID_RESPONSE),
             ]))
-            .sees(text("right"))
-            .sees(text("right"))
-            .holds(|stage| assert_eq!(session_ids(stage), BTreeSet::from(["session-1-1".to_owned()])));
+            .expects(text("right"))
+            .expects(text("right"))
+            .also_checks(|servers| assert_eq!(session_ids(servers), BTreeSet::from(["session-1-1".to_owned()])));
 
-    l09_forgets_every_session: "forgets the session whenever a tool is called" =>
-        Row::legacy()
-            .then(|stage| stage.server.arm(Fault::status(404).on("tools/call work").always()))
+    l09_session_expires_on_every_call: "HTTP 404 for every call in a session" =>
+        Case::legacy()
+            .after_connect(|servers| servers.hostile.arm(Fault::status(404).on("tools/call work").always()))
             .call_timeout(3_000)
-            .sees(crate::table::not_carried_out())
-            .comes_back()
-            .holds(|stage| {
-                let sessions = stage.server.count("initialize");
-                let most = 4 + stage.start_time.elapsed().as_millis() / 700;
+            .expects(crate::table::not_executed())
+            .reconnects()
+            .also_checks(|servers| {
+                let sessions = servers.hostile.count("initialize");
+                let most = 4 + servers.start_time.elapsed().as_millis() / 700;
                 assert!(sessions as u128 <= most, "{sessions} sessions");
-                assert_eq!(stage.server.count("tools/call work"), 0);
+                assert_eq!(servers.hostile.count("tools/call work"), 0);
             });
 
-    l11_answers_twice: "sends the same answer twice" =>
-        Row::sse()
-            .script(|script| script.on("tools/call work", [Step::raw(RIGHT), Step::raw(RIGHT)]))
-            .sees(text("right"))
-            .sees(text("right"));
-    l11_answers_twice_after_it_went_on: "sends the same answer twice when its stream is taken up again" =>
-        Row::legacy()
-            .script(|script| script.on("tools/call work", [Step::raw(RIGHT), Step::raw(RIGHT)]))
-            .works(Fault::end_stream_with_retry(Duration::from_millis(10)))
-            .sees(text("right"))
-            .sees(text("right"))
-            .holds(|stage| assert_eq!(stage.server.count("tools/call work"), 2));
-    l11_goes_on_after_its_answers: "goes on for a while after each answer" =>
-        Row::legacy()
+    l11_duplicate_response: "the same response twice" =>
+        Case::sse()
+            .script(|script| script.on("tools/call work", [Step::raw(VALID_RESPONSE), Step::raw(VALID_RESPONSE)]))
+            .expects(text("right"))
+            .expects(text("right"));
+    l11_duplicate_response_after_resume: "the same response twice on a resumed stream" =>
+        Case::legacy()
+            .script(|script| script.on("tools/call work", [Step::raw(VALID_RESPONSE), Step::raw(VALID_RESPONSE)]))
+            .fault_on_work(Fault::end_stream_with_retry(Duration::from_millis(10)))
+            .expects(text("right"))
+            .expects(text("right"))
+            .also_checks(|servers| assert_eq!(servers.hostile.count("tools/call work"), 2));
+    l11_messages_after_response: "another response 500 ms after the first" =>
+        Case::legacy()
             .script(|script| {
-                let steps = [Step::raw(RIGHT), Step::DelayMs(500), Step::raw(RIGHT)];
+                let steps = [Step::raw(VALID_RESPONSE), Step::DelayMs(500), Step::raw(VALID_RESPONSE)];
                 script.on("tools/call work", steps)
             })
-            .sees(text("right"))
-            .sees(text("right"))
-            .sees(text("right"));
+            .expects(text("right"))
+            .expects(text("right"))
+            .expects(text("right"));
 
-    l12_not_allowed: "does not let us take leave" => leaving(Fault::status(405));
-    l12_hangs: "does not answer when we take leave" => leaving(Fault::hang());
-    l12_breaks: "breaks the connection when we take leave" =>
-        leaving(Fault::close_before_execution().with_reset());
-    l12_endless: "does not end to answer when we take leave" =>
-        leaving(Fault::raw_steps([head("text/plain"), RawStep::send_forever("goodbye ")]));
+    l12_not_allowed: "HTTP 405 for DELETE" => delete_fails_with(Fault::status(405));
+    l12_hangs: "no response to DELETE" => delete_fails_with(Fault::hang());
+    l12_reset: "connection reset on DELETE" =>
+        delete_fails_with(Fault::close_before_execution().with_reset());
+    l12_endless: "endless response to DELETE" =>
+        delete_fails_with(Fault::raw_steps([head("text/plain"), RawStep::send_forever("deleted ")]));
 }

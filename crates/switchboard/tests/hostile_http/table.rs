@@ -1,4 +1,4 @@
-//! What a row of the table says, and the words it is written in.
+//! The description of a case, and the functions that build cases.
 
 use std::time::Duration;
 
@@ -12,97 +12,94 @@ use switchboard_config::{RemoteKind, Secret};
 use switchboard_testkit::http::{Fault, Mode, RawStep};
 use switchboard_testkit::{Script, Step};
 
-use crate::harness::Stage;
+use crate::harness::TestServers;
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
-/// What every request to the hostile server carries, and nobody else may ever see.
+/// The credential of the hostile server. It may reach no other server and no message.
 pub(crate) const CANARY: &str = "canary-5d41402abc4b2a76b9719d911017c592";
 
-/// One hostile server, and what must come of it.
-pub(crate) struct Row {
+/// One hostile server, and the expected behaviour of the host.
+pub(crate) struct Case {
     pub(crate) script: Script,
     pub(crate) mode: Mode,
     pub(crate) kind: RemoteKind,
-    /// Where the entry says that the server is, if not where it is.
-    pub(crate) url: Option<UrlOf>,
-    /// What is arranged before the host starts, and once the server is connected.
-    pub(crate) before: Vec<Arrange>,
-    pub(crate) then: Vec<Arrange>,
+    /// URL of the config entry, if it differs from the URL of the server.
+    pub(crate) url: Option<UrlFn>,
+    /// Actions before the host starts (`before_start`) and after the server is connected.
+    pub(crate) before_start: Vec<Action>,
+    pub(crate) after_connect: Vec<Action>,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
-    /// The entry's own limits of time.
+    /// Timeouts of the config entry.
     pub(crate) call_timeout: Duration,
     pub(crate) startup_timeout: Duration,
-    /// Where the credential comes from.
-    pub(crate) credential: From,
-    /// How it starts.
+    pub(crate) credential: CredentialSource,
     pub(crate) start: Start,
-    /// What the caller of `work` sees, one time after the other.
-    pub(crate) calls: Vec<Sees>,
+    /// Expected outcomes of consecutive calls of `work`.
+    pub(crate) calls: Vec<Expected>,
     pub(crate) arguments: Value,
-    /// What has become of the session after the calls.
-    pub(crate) afterwards: Afterwards,
-    /// By how many bytes the memory of the host may grow at its peak.
+    /// State of the session after the calls.
+    pub(crate) final_state: FinalState,
+    /// Maximum growth of the host's memory, in bytes.
     pub(crate) memory: u64,
-    /// What else must hold.
+    /// Additional checks after shutdown.
     pub(crate) checks: Vec<Check>,
 }
 
-pub(crate) type Arrange = Box<dyn FnOnce(&Stage)>;
-pub(crate) type Check = Box<dyn Fn(&Stage)>;
-pub(crate) type UrlOf = fn(&Stage) -> String;
+pub(crate) type Action = Box<dyn FnOnce(&TestServers)>;
+pub(crate) type Check = Box<dyn Fn(&TestServers)>;
+pub(crate) type UrlFn = fn(&TestServers) -> String;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     Connected,
-    /// Connected, but the tools could not be listed: the status says so in these words.
-    Unlisted(&'static str),
-    /// Given up, with these words.
+    /// Connected, but the tool listing failed; the error contains this text.
+    ListingFailed(&'static str),
+    /// Failed for good; the error contains this text.
     Failed(&'static str),
-    /// To be tried again, with these words.
+    /// Waiting for a retry; the error contains this text.
     Retried(&'static str),
-    /// Waiting for a login.
     NeedsLogin,
-    /// Anything but connected.
-    Any,
+    /// Any status except connected.
+    NotConnected,
 }
 
-/// What the caller of a tool sees.
+/// Expected outcome of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Sees {
-    /// A result with these words in it.
+pub(crate) enum Expected {
+    /// A result that contains this text.
     Text(&'static str),
-    /// An error of this kind, with these words in it.
-    Error(Kind, &'static str),
-    /// Any error that says that nothing was done.
-    Undone,
+    /// An error of this kind that contains this text.
+    Error(ErrorKind, &'static str),
+    /// Any error that guarantees that the call was not executed.
+    NotExecuted,
 }
 
-/// The typed errors of a call.
+/// The kinds of `CallError` that cases distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Unusable,
+pub(crate) enum ErrorKind {
+    InvalidResponse,
     TimedOut,
     OutcomeUnknown,
     NotSent,
-    Refused,
+    ErrorResponse,
     Unavailable,
     Other,
 }
 
 /// Where the credential comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
-    /// A header of the entry.
+pub(crate) enum CredentialSource {
+    /// A header of the config entry.
     Entry,
-    Stubborn,
+    RetryingProvider,
 }
 
-/// Thinks that the next request will be taken, however many were refused.
-pub(crate) struct Stubborn;
+/// An auth provider that retries after every refusal.
+pub(crate) struct RetryingProvider;
 
-impl AuthProvider for Stubborn {
+impl AuthProvider for RetryingProvider {
     fn credential<'a>(
         &'a self,
         _: AuthRequest<'a>,
@@ -118,45 +115,44 @@ impl AuthProvider for Stubborn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Afterwards {
+pub(crate) enum FinalState {
     /// The same session answers the next call.
-    Stays,
-    /// There is another session, and it answers.
-    ComesBack,
-    /// It is gone, or of no use.
-    Gone,
+    SameSession,
+    /// A new session answers the next call.
+    NewSession,
+    /// No usable session.
+    NoSession,
 }
 
-pub(crate) fn text(words: &'static str) -> Sees {
-    Sees::Text(words)
+pub(crate) fn text(message: &'static str) -> Expected {
+    Expected::Text(message)
 }
 
-pub(crate) fn unusable(words: &'static str) -> Sees {
-    Sees::Error(Kind::Unusable, words)
+pub(crate) fn invalid_response(message: &'static str) -> Expected {
+    Expected::Error(ErrorKind::InvalidResponse, message)
 }
 
-pub(crate) fn timed_out() -> Sees {
-    Sees::Error(Kind::TimedOut, "no response within")
+pub(crate) fn timed_out() -> Expected {
+    Expected::Error(ErrorKind::TimedOut, "no response within")
 }
 
-pub(crate) fn silent() -> Sees {
-    Sees::Error(Kind::TimedOut, "no activity")
+pub(crate) fn idle_timeout() -> Expected {
+    Expected::Error(ErrorKind::TimedOut, "no activity")
 }
 
-pub(crate) fn unknown(words: &'static str) -> Sees {
-    Sees::Error(Kind::OutcomeUnknown, words)
+pub(crate) fn outcome_unknown(message: &'static str) -> Expected {
+    Expected::Error(ErrorKind::OutcomeUnknown, message)
 }
 
-pub(crate) fn refused(words: &'static str) -> Sees {
-    Sees::Error(Kind::Refused, words)
+pub(crate) fn error_response(message: &'static str) -> Expected {
+    Expected::Error(ErrorKind::ErrorResponse, message)
 }
 
-/// It did not come to it, for whatever reason.
-pub(crate) fn not_carried_out() -> Sees {
-    Sees::Undone
+pub(crate) fn not_executed() -> Expected {
+    Expected::NotExecuted
 }
 
-/// The tools that every row has: `work`, which is up to no good, and `echo`, which is polite.
+/// The tools of every case: `work`, which misbehaves, and `echo`, which works.
 fn with_tools(script: Script) -> Script {
     script
         .tool("work")
@@ -172,35 +168,35 @@ pub(crate) fn legacy() -> Script {
     with_tools(Script::legacy())
 }
 
-/// The right answer to the request at hand, as JSON.
-pub(crate) const RIGHT: &str =
+/// A valid JSON response to the current request.
+pub(crate) const VALID_RESPONSE: &str =
     r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}"#;
 
-/// The head of an answer that ends with its connection.
+/// A response head whose body ends with the connection.
 pub(crate) fn head(kind: &str) -> RawStep {
     RawStep::send(format!(
         "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n"
     ))
 }
 
-/// An answer to `work` made of these steps.
-pub(crate) fn working(steps: impl IntoIterator<Item = RawStep>) -> Row {
-    Row::modern().works(Fault::raw_steps(steps))
+/// A server that answers `work` with these bytes.
+pub(crate) fn responds_with(steps: impl IntoIterator<Item = RawStep>) -> Case {
+    Case::modern().fault_on_work(Fault::raw_steps(steps))
 }
 
-/// A stream of events in answer to `work`, made of these steps.
-pub(crate) fn streaming(steps: impl IntoIterator<Item = RawStep>) -> Row {
+/// A server that answers `work` with an event stream of these bytes.
+pub(crate) fn responds_with_events(steps: impl IntoIterator<Item = RawStep>) -> Case {
     let head = head("text/event-stream");
-    working(std::iter::once(head).chain(steps))
+    responds_with(std::iter::once(head).chain(steps))
 }
 
-/// An event with the right answer.
-pub(crate) fn right_event() -> RawStep {
-    RawStep::send(format!("data: {RIGHT}\n\n"))
+/// A valid response as an event.
+pub(crate) fn valid_event() -> RawStep {
+    RawStep::send(format!("data: {VALID_RESPONSE}\n\n"))
 }
 
-impl Row {
-    pub(crate) fn of(script: Script, mode: Mode, kind: RemoteKind) -> Self {
+impl Case {
+    pub(crate) fn new(script: Script, mode: Mode, kind: RemoteKind) -> Self {
         let mut deadlines = Deadlines::default();
         deadlines.probe = Duration::from_millis(500);
         deadlines.connect = Duration::from_millis(500);
@@ -210,73 +206,72 @@ impl Row {
             mode,
             kind,
             url: None,
-            before: Vec::new(),
-            then: Vec::new(),
+            before_start: Vec::new(),
+            after_connect: Vec::new(),
             limits: Limits::default(),
             deadlines,
             call_timeout: Duration::from_secs(15),
             startup_timeout: Duration::from_secs(15),
-            credential: From::Entry,
+            credential: CredentialSource::Entry,
             start: Start::Connected,
             calls: Vec::new(),
             arguments: json!({}),
-            afterwards: Afterwards::Stays,
+            final_state: FinalState::SameSession,
             memory: 16 * MIB,
             checks: Vec::new(),
         }
     }
 
-    /// A modern server.
     pub(crate) fn modern() -> Self {
-        Self::of(modern(), Mode::JSON, RemoteKind::Http)
+        Self::new(modern(), Mode::JSON, RemoteKind::Http)
     }
 
-    /// A legacy server that answers with events.
+    /// A legacy server that responds with event streams.
     pub(crate) fn legacy() -> Self {
-        Self::of(legacy(), Mode::SSE, RemoteKind::Http)
+        Self::new(legacy(), Mode::SSE, RemoteKind::Http)
     }
 
-    /// A server of the first transport.
+    /// A server of the 2024 transport.
     pub(crate) fn sse() -> Self {
-        Self::of(legacy(), Mode::LegacySse, RemoteKind::Sse)
+        Self::new(legacy(), Mode::LegacySse, RemoteKind::Sse)
     }
 
-    /// With these tools, or other answers.
+    /// Changes the script of the server.
     pub(crate) fn script(mut self, change: impl FnOnce(Script) -> Script) -> Self {
         self.script = change(self.script);
         self
     }
 
-    pub(crate) fn at(mut self, url: UrlOf) -> Self {
+    pub(crate) fn at(mut self, url: UrlFn) -> Self {
         self.url = Some(url);
         self
     }
 
-    /// This is arranged before the host starts.
-    pub(crate) fn before(mut self, arrange: impl FnOnce(&Stage) + 'static) -> Self {
-        self.before.push(Box::new(arrange));
+    /// Runs an action before the host starts.
+    pub(crate) fn before_start(mut self, action: impl FnOnce(&TestServers) + 'static) -> Self {
+        self.before_start.push(Box::new(action));
         self
     }
 
-    /// This goes wrong from the start.
-    pub(crate) fn begins(self, fault: Fault) -> Self {
-        self.before(|stage| stage.server.arm(fault))
+    /// Arms a fault before the host starts.
+    pub(crate) fn fault_at_start(self, fault: Fault) -> Self {
+        self.before_start(|servers| servers.hostile.arm(fault))
     }
 
-    /// This is arranged once the server is connected.
-    pub(crate) fn then(mut self, arrange: impl FnOnce(&Stage) + 'static) -> Self {
-        self.then.push(Box::new(arrange));
+    /// Runs an action after the server is connected.
+    pub(crate) fn after_connect(mut self, action: impl FnOnce(&TestServers) + 'static) -> Self {
+        self.after_connect.push(Box::new(action));
         self
     }
 
-    /// This goes wrong with `work`, once.
-    pub(crate) fn works(self, fault: Fault) -> Self {
-        self.then(|stage| stage.server.arm(fault.on("tools/call work")))
+    /// Arms a fault for the next call of `work`, after the server is connected.
+    pub(crate) fn fault_on_work(self, fault: Fault) -> Self {
+        self.after_connect(|servers| servers.hostile.arm(fault.on("tools/call work")))
     }
 
-    /// The credential comes from a program that never gives up.
-    pub(crate) fn stubborn(mut self) -> Self {
-        self.credential = From::Stubborn;
+    /// Takes the credential from an auth provider that always retries.
+    pub(crate) fn with_retrying_provider(mut self) -> Self {
+        self.credential = CredentialSource::RetryingProvider;
         self
     }
 
@@ -285,35 +280,35 @@ impl Row {
         self
     }
 
-    /// `work` is called, and the caller sees this.
-    pub(crate) fn sees(mut self, sees: Sees) -> Self {
-        self.calls.push(sees);
+    /// Calls `work` and expects this outcome.
+    pub(crate) fn expects(mut self, expects: Expected) -> Self {
+        self.calls.push(expects);
         self
     }
 
-    /// It never comes to a session, and the status says why.
-    pub(crate) fn does_not_start(mut self, start: Start) -> Self {
+    /// Expects that no session is established.
+    pub(crate) fn start_fails(mut self, start: Start) -> Self {
         self.start = start;
-        self.afterwards = Afterwards::Gone;
+        self.final_state = FinalState::NoSession;
         self
     }
 
-    /// Its session is not taken, or it never comes to one.
+    /// Expects any status except connected.
     pub(crate) fn gets_no_session(mut self) -> Self {
-        self.start = Start::Any;
-        self.afterwards = Afterwards::Gone;
+        self.start = Start::NotConnected;
+        self.final_state = FinalState::NoSession;
         self
     }
 
-    /// Its session is lost, and another is made.
-    pub(crate) fn comes_back(mut self) -> Self {
-        self.afterwards = Afterwards::ComesBack;
+    /// Expects that the session is lost and replaced.
+    pub(crate) fn reconnects(mut self) -> Self {
+        self.final_state = FinalState::NewSession;
         self
     }
 
-    /// It is of no use any more.
-    pub(crate) fn stays_away(mut self) -> Self {
-        self.afterwards = Afterwards::Gone;
+    /// Expects that the session is lost.
+    pub(crate) fn stays_disconnected(mut self) -> Self {
+        self.final_state = FinalState::NoSession;
         self
     }
 
@@ -342,21 +337,21 @@ impl Row {
         self
     }
 
-    /// This holds when all is over.
-    pub(crate) fn holds(mut self, check: impl Fn(&Stage) + 'static) -> Self {
+    /// Adds a check that runs after shutdown.
+    pub(crate) fn also_checks(mut self, check: impl Fn(&TestServers) + 'static) -> Self {
         self.checks.push(Box::new(check));
         self
     }
 }
 
-/// Makes a test of every row, and a list of their names.
-macro_rules! rows {
-    ($($name:ident: $does:literal => $row:expr;)+) => {
+/// Defines one test per case, and `NAMES` with the names of all cases.
+macro_rules! cases {
+    ($($name:ident: $description:literal => $case:expr;)+) => {
         pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),+];
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                crate::harness::play(stringify!($name), $does, $row).await;
+                crate::harness::run_case(stringify!($name), $description, $case).await;
             }
         )+
     };

@@ -1,107 +1,107 @@
-//! Servers that take for ever, and connections that are gone when they are needed.
+//! Servers that do not respond in time, and connections that close when they are reused.
 
 use std::time::Duration;
 
 use switchboard_testkit::http::{Fault, RawStep};
 
-use crate::harness::Stage;
-use crate::table::{Row, Start, text, timed_out, unknown};
+use crate::harness::TestServers;
+use crate::table::{Case, Start, outcome_unknown, text, timed_out};
 
 /// One byte every 100 ms.
-fn dripping() -> Fault {
+fn one_byte_at_a_time() -> Fault {
     Fault::slow(1, Duration::from_millis(100))
 }
 
-/// The call arrived once, and was not carried out.
-fn came_once(stage: &Stage) {
+/// Checks that the server received the call once and did not execute it.
+fn received_once(servers: &TestServers) {
     assert_eq!(
-        stage.server.requests_with("tools/call").len() - echoes(stage),
+        servers.hostile.requests_with("tools/call").len() - echo_calls(servers),
         1
     );
-    assert_eq!(stage.server.count("tools/call work"), 0);
+    assert_eq!(servers.hostile.count("tools/call work"), 0);
 }
 
-fn echoes(stage: &Stage) -> usize {
-    stage.server.count("tools/call echo")
+fn echo_calls(servers: &TestServers) -> usize {
+    servers.hostile.count("tools/call echo")
 }
 
-rows! {
-    h19_no_tls: "takes connections, and does not encrypt them" =>
-        Row::modern()
-            .at(|stage| stage.mute.url().replace("http:", "https:"))
-            .does_not_start(Start::Retried("within 500ms"))
-            .holds(|stage| assert!(stage.mute.connections() <= 3));
-    h19_closes_instead: "closes connections that are to be encrypted" =>
-        Row::modern()
-            .at(|stage| stage.server.url().replace("http:", "https:"))
-            .does_not_start(Start::Retried("closed the connection"));
-    h19_no_word: "takes connections, and says nothing" =>
-        Row::modern()
-            .begins(Fault::hang().always())
+cases! {
+    h19_no_tls_handshake: "https to a server that accepts and sends nothing" =>
+        Case::modern()
+            .at(|servers| servers.silent.url().replace("http:", "https:"))
+            .start_fails(Start::Retried("within 500ms"))
+            .also_checks(|servers| assert!(servers.silent.connections() <= 3));
+    h19_plain_http_for_https: "https to a server that speaks plain HTTP" =>
+        Case::modern()
+            .at(|servers| servers.hostile.url().replace("http:", "https:"))
+            .start_fails(Start::Retried("closed the connection"));
+    h19_no_response_at_start: "no response to any request" =>
+        Case::modern()
+            .fault_at_start(Fault::hang().always())
             .startup_timeout(1_000)
-            .does_not_start(Start::Retried("no answer to the handshake within 1s"));
-    h19_no_word_on_the_one_stream: "takes connections, and begins no stream" =>
-        Row::sse()
-            .begins(Fault::hang().always())
+            .start_fails(Start::Retried("no answer to the handshake within 1s"));
+    h19_no_sse_2024_stream: "no response to the request for the 2024 event stream" =>
+        Case::sse()
+            .fault_at_start(Fault::hang().always())
             .startup_timeout(1_000)
-            .does_not_start(Start::Retried("no answer to the handshake within 1s"));
-    h19_no_word_to_a_call: "takes a call, and says nothing" =>
-        Row::modern().works(Fault::hang()).call_timeout(500).sees(timed_out());
-    h19_no_word_to_the_listing: "says what it is, and never lists its tools" =>
-        Row::modern()
-            .begins(Fault::hang().on("tools/list"))
+            .start_fails(Start::Retried("no answer to the handshake within 1s"));
+    h19_no_response_to_call: "no response to a call" =>
+        Case::modern().fault_on_work(Fault::hang()).call_timeout(500).expects(timed_out());
+    h19_no_response_to_listing: "no response to the tool listing" =>
+        Case::modern()
+            .fault_at_start(Fault::hang().on("tools/list"))
             .startup_timeout(1_000)
-            .does_not_start(Start::Unlisted("no response within"));
-    h19_no_stream: "never begins the stream of what it says unasked" =>
-        Row::legacy()
-            .begins(Fault::hang().on("GET").always())
-            .sees(text("right"));
+            .start_fails(Start::ListingFailed("no response within"));
+    h19_no_listen_stream: "no response to the request for the listen stream" =>
+        Case::legacy()
+            .fault_at_start(Fault::hang().on("GET").always())
+            .expects(text("right"));
 
-    h20_slow_head: "answers a byte at a time" =>
-        Row::modern().works(dripping()).call_timeout(700).sees(timed_out());
-    h20_slow_start: "answers a byte at a time from the start" =>
-        Row::modern()
-            .begins(dripping().always())
+    h20_slow_response: "response at one byte per 100 ms" =>
+        Case::modern().fault_on_work(one_byte_at_a_time()).call_timeout(700).expects(timed_out());
+    h20_slow_start: "all responses at one byte per 100 ms" =>
+        Case::modern()
+            .fault_at_start(one_byte_at_a_time().always())
             .startup_timeout(1_000)
-            .does_not_start(Start::Retried("no answer to the handshake within 1s"));
-    h20_slow_stream: "answers a byte at a time on its one stream" =>
-        Row::sse()
-            .begins(dripping().always())
+            .start_fails(Start::Retried("no answer to the handshake within 1s"));
+    h20_slow_sse_2024_stream: "the 2024 event stream at one byte per 100 ms" =>
+        Case::sse()
+            .fault_at_start(one_byte_at_a_time().always())
             .startup_timeout(1_000)
-            .does_not_start(Start::Retried("no answer to the handshake within 1s"));
+            .start_fails(Start::Retried("no answer to the handshake within 1s"));
 
-    h39_closed_when_used_again: "closes a connection just as the next request is written to it" =>
-        Row::modern()
-            .works(Fault::close_before_execution())
-            .sees(unknown(""))
-            .holds(came_once);
-    h39_reset_when_used_again: "breaks a connection just as the next request is written to it" =>
-        Row::modern()
-            .works(Fault::close_before_execution().with_reset())
-            .sees(unknown(""))
-            .holds(came_once);
-    h39_closed_in_the_request: "closes a connection in the middle of a request" =>
-        Row::modern()
-            .then(|stage| stage.server.arm(Fault::close_in_body().on("tools/call")))
-            .sees(unknown(""))
-            .holds(|stage| {
-                let seen = stage.server.requests();
-                assert_eq!(seen.iter().filter(|seen| !seen.is_complete).count(), 1);
-                assert_eq!(stage.server.count("tools/call work"), 0);
+    h39_closed_on_reuse: "reused connection closes when the next request is written" =>
+        Case::modern()
+            .fault_on_work(Fault::close_before_execution())
+            .expects(outcome_unknown(""))
+            .also_checks(received_once);
+    h39_reset_on_reuse: "reused connection is reset when the next request is written" =>
+        Case::modern()
+            .fault_on_work(Fault::close_before_execution().with_reset())
+            .expects(outcome_unknown(""))
+            .also_checks(received_once);
+    h39_closed_mid_request: "connection closes in the middle of a request" =>
+        Case::modern()
+            .after_connect(|servers| servers.hostile.arm(Fault::close_in_body().on("tools/call")))
+            .expects(outcome_unknown(""))
+            .also_checks(|servers| {
+                let requests = servers.hostile.requests();
+                assert_eq!(requests.iter().filter(|received| !received.is_complete).count(), 1);
+                assert_eq!(servers.hostile.count("tools/call work"), 0);
             });
-    h39_closed_after_each_answer: "closes every connection after its answer, and does not say so" =>
-        Row::modern()
-            .then(|stage| stage.server.arm(Fault::close_after_answer().always()))
-            .sees(text("right"))
-            .sees(text("right"))
-            .sees(text("right"))
-            .holds(|stage| assert_eq!(stage.server.count("tools/call work"), 3));
-    h39_says_more_than_it_was_asked: "answers requests that nobody has made yet" =>
-        Row::modern()
-            .works(Fault::raw_steps([
+    h39_closed_after_each_response: "connection closes after each response without announcement" =>
+        Case::modern()
+            .after_connect(|servers| servers.hostile.arm(Fault::close_after_answer().always()))
+            .expects(text("right"))
+            .expects(text("right"))
+            .expects(text("right"))
+            .also_checks(|servers| assert_eq!(servers.hostile.count("tools/call work"), 3));
+    h39_unrequested_second_response: "a second response that no request asked for" =>
+        Case::modern()
+            .fault_on_work(Fault::raw_steps([
                 RawStep::send("HTTP/1.1 500 Oh No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"),
                 RawStep::Hang,
             ]))
-            .sees(unknown("HTTP 500"))
-            .sees(text("right"));
+            .expects(outcome_unknown("HTTP 500"))
+            .expects(text("right"));
 }

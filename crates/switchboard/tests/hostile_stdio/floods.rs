@@ -1,8 +1,8 @@
-//! Back-pressure and isolation: whoever is slow, deaf or loud costs nobody else, and no queue grows
-//! past its bound.
+//! Back-pressure and isolation: a slow, blocked or flooding server affects no other server, and no
+//! queue grows past its limit.
 //!
-//! What is counted is counted by the server itself (its record) or by the public surface. How long
-//! the floods are in a whole run says `SWITCHBOARD_REPEAT`.
+//! The counts come from the record that the server writes, or from the public API.
+//! `SWITCHBOARD_REPEAT` sets the length of the floods in a full run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,29 +25,29 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{child, launch, permissive};
-use crate::harness::alone;
+use crate::harness::exclusive;
 
 const MIB: u64 = 1024 * 1024;
-/// What no test takes, however busy the machine is, unless it is a whole run.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum duration of a test on a busy machine, except in full runs.
+const TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
-/// How far memory may grow while floods pass through.
-const FLOOD_MEMORY: u64 = 8 * MIB;
+/// Maximum growth of memory during a flood.
+const MAX_GROWTH: u64 = 8 * MIB;
 
-/// A host of one loud server `s` and one healthy server `h`.
-struct Scene {
+/// A host with one flooding server `s` and one healthy server `h`.
+struct FloodFixture {
     host: Host,
     tag: String,
-    _alone: MutexGuard<'static, ()>,
+    _guard: MutexGuard<'static, ()>,
 }
 
-impl Scene {
+impl FloodFixture {
     async fn open(script: &Script, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Self {
-        let alone = alone().await;
+        let guard = exclusive().await;
         let tag = unique_tag();
         let healthy = child(&Script::legacy().tool("echo"), &tag);
         let builder = permissive()
-            .deadlines(quick_to_leave())
+            .deadlines(short_exit_deadlines())
             .launch(launch("s", child(script, &tag)))
             .launch(launch("h", healthy));
         let host = change(builder).start().unwrap();
@@ -55,16 +55,16 @@ impl Scene {
         Self {
             host,
             tag,
-            _alone: alone,
+            _guard: guard,
         }
     }
 
     async fn work(&self) -> Result<String, CallError> {
-        let called = self.host.call("mcp__s__work", json!({}));
-        called.await.map(|output| output.to_text())
+        let call = self.host.call("mcp__s__work", json!({}));
+        call.await.map(|output| output.to_text())
     }
 
-    /// The healthy server answers.
+    /// Checks that the healthy server responds.
     async fn check_healthy(&self) {
         let call = self.host.call("mcp__h__echo", json!({"message": "hi"}));
         assert_eq!(call.await.unwrap().to_text(), "hi");
@@ -76,7 +76,7 @@ impl Scene {
     }
 }
 
-fn quick_to_leave() -> Deadlines {
+fn short_exit_deadlines() -> Deadlines {
     let mut deadlines = Deadlines::default();
     deadlines.exit_after_eof = Duration::from_millis(200);
     deadlines.exit_after_term = Duration::from_millis(200);
@@ -89,15 +89,15 @@ fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
     limits
 }
 
-/// A server that does this when its tool `work` is called.
-fn working(steps: impl IntoIterator<Item = Step>) -> Script {
+/// A server that runs these steps when `work` is called.
+fn on_work(steps: impl IntoIterator<Item = Step>) -> Script {
     Script::legacy()
         .tool("work")
         .tool("echo")
         .on("tools/call work", steps)
 }
 
-/// So many log messages of a hundred bytes.
+/// A step that sends `count` log messages of 100 bytes.
 fn log_messages(count: u32) -> Step {
     log_messages_of(100, count)
 }
@@ -111,142 +111,146 @@ fn log_messages_of(bytes: usize, count: u32) -> Step {
     Step::repeated_bytes(&format!("{message}\n"), u64::from(count))
 }
 
-/// Lets a flood of so many pieces pass, and says what came of it. Memory stays in its bound.
-async fn outlast<T>(pieces: u32, flood: impl Future<Output = T>) -> T {
+/// Runs a flood of `pieces` messages and returns its output. Checks time and memory.
+async fn run_flood<T>(pieces: u32, flood: impl Future<Output = T>) -> T {
     let memory = PeakMemory::begin();
-    // A whole run is ten times as long as its share, or more.
-    let patience = PATIENCE * (1 + pieces / 100_000);
-    let outcome = timeout(patience, flood).await;
+    // A full run is at least ten times as long as a CI run.
+    let limit = TIMEOUT * (1 + pieces / 100_000);
+    let outcome = timeout(limit, flood).await;
     let growth = memory.growth();
     println!("{pieces} pieces, {} KiB of memory", growth / 1024);
-    assert!(growth <= FLOOD_MEMORY, "{growth} bytes of memory");
-    outcome.unwrap_or_else(|_| panic!("the flood does not pass"))
+    assert!(growth <= MAX_GROWTH, "{growth} bytes of memory");
+    outcome.unwrap_or_else(|_| panic!("the flood does not end"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stress_floods_of_notifications_wait_for_no_listener() {
+async fn stress_floods_of_notifications_do_not_block() {
     const BACKLOG: u32 = 1_000;
     let count = repetitions(100_000);
-    let script = working([log_messages(count), Step::text("done")]);
+    let script = on_work([log_messages(count), Step::text("done")]);
     let limits = limits(|limits| {
         limits.event_backlog = BACKLOG as usize;
-        // All of it becomes events.
+        // Every log message becomes an event.
         limits.log_messages_per_second = usize::MAX;
     });
-    let scene = Scene::open(&script, |builder| builder.limits(limits)).await;
-    let mut events = scene.host.events();
-    assert_eq!(outlast(count, scene.work()).await.unwrap(), "done");
-    scene.check_healthy().await;
+    let fixture = FloodFixture::open(&script, |builder| builder.limits(limits)).await;
+    let mut events = fixture.host.events();
+    assert_eq!(run_flood(count, fixture.work()).await.unwrap(), "done");
+    fixture.check_healthy().await;
 
     let Some(Event::Missed { count: missed }) = events.next().await else {
-        panic!("nobody says that events were missed");
+        panic!("no `Missed` event");
     };
-    // A channel may round its capacity up to a power of two.
+    // The channel may round its capacity up to a power of two.
     assert!(
         missed >= u64::from(count - 2 * BACKLOG),
         "{missed} of {count}"
     );
-    scene.close().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_log_messages_do_not_pile_up_for_a_listener_that_does_not_listen() {
-    // Twice what memory may grow by; more of it takes long, because it is read slowly.
+async fn unread_log_events_use_bounded_memory() {
+    // Twice the memory limit. More would take long, because large notifications are throttled.
     const COUNT: u32 = 300;
-    let script = working([log_messages_of(60_000, COUNT), Step::text("done")]);
+    let script = on_work([log_messages_of(60_000, COUNT), Step::text("done")]);
     let limits = limits(|limits| limits.log_messages_per_second = usize::MAX);
-    let scene = Scene::open(&script, |builder| builder.limits(limits)).await;
-    let _events = scene.host.events();
-    assert_eq!(outlast(COUNT, scene.work()).await.unwrap(), "done");
-    scene.close().await;
+    let fixture = FloodFixture::open(&script, |builder| builder.limits(limits)).await;
+    let _events = fixture.host.events();
+    assert_eq!(run_flood(COUNT, fixture.work()).await.unwrap(), "done");
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stress_floods_of_stderr_are_read_and_forgotten() {
+async fn stress_floods_of_stderr_keep_only_the_tail() {
     let kibibytes = repetitions(100_000);
     let flood = Step::StderrFlood {
         bytes: Some(u64::from(kibibytes) * 1024),
     };
-    let scene = Scene::open(&working([flood, Step::text("done")]), |builder| builder).await;
-    assert_eq!(outlast(kibibytes, scene.work()).await.unwrap(), "done");
-    let kept = scene.host.server_details("s").unwrap().stderr.unwrap();
-    assert!(kept.len() <= Limits::default().stderr_tail_bytes);
-    scene.check_healthy().await;
-    scene.close().await;
+    let fixture =
+        FloodFixture::open(&on_work([flood, Step::text("done")]), |builder| builder).await;
+    assert_eq!(run_flood(kibibytes, fixture.work()).await.unwrap(), "done");
+    let tail = fixture.host.server_details("s").unwrap().stderr.unwrap();
+    assert!(tail.len() <= Limits::default().stderr_tail_bytes);
+    fixture.check_healthy().await;
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stress_floods_of_progress_wait_for_no_listener() {
+async fn stress_floods_of_progress_do_not_block() {
     const BACKLOG: usize = 64;
     let count = repetitions(100_000);
-    let note = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}"#;
-    let script = working([
-        Step::repeated_bytes(&format!("{note}\n"), u64::from(count)),
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}"#;
+    let script = on_work([
+        Step::repeated_bytes(&format!("{notification}\n"), u64::from(count)),
         Step::text("done"),
     ]);
     let limits = limits(|limits| limits.progress_backlog = BACKLOG);
-    let scene = Scene::open(&script, |builder| builder.limits(limits)).await;
+    let fixture = FloodFixture::open(&script, |builder| builder.limits(limits)).await;
 
-    // The listener stands still in its first note until it is let go.
-    let (let_go, gate) = sync_channel::<()>(1);
-    let notes = Arc::new(AtomicUsize::new(0));
-    let (host, runtime) = (scene.host.clone(), Handle::current());
+    // The progress callback blocks in its first notification until `release` is sent.
+    let (release, gate) = sync_channel::<()>(1);
+    let received = Arc::new(AtomicUsize::new(0));
+    let (host, runtime) = (fixture.host.clone(), Handle::current());
     let call = tokio::task::spawn_blocking({
-        let notes = Arc::clone(&notes);
+        let received = Arc::clone(&received);
         move || {
             let call = host.call("mcp__s__work", json!({})).on_progress(move |_| {
-                if notes.fetch_add(1, Ordering::SeqCst) == 0 {
+                if received.fetch_add(1, Ordering::SeqCst) == 0 {
                     gate.recv().unwrap();
                 }
             });
             runtime.block_on(call.into_future())
         }
     });
-    outlast(count, async {
-        while notes.load(Ordering::SeqCst) == 0 {
+    run_flood(count, async {
+        while received.load(Ordering::SeqCst) == 0 {
             sleep(POLL).await;
         }
-        // The server writes the flood in one piece: what is asked now is answered after it.
-        let echo = scene.host.call("mcp__s__echo", json!({"message": "hi"}));
+        // The server writes the flood with one step, so it answers this call after the flood.
+        let echo = fixture.host.call("mcp__s__echo", json!({"message": "hi"}));
         assert_eq!(echo.await.unwrap().to_text(), "hi");
-        scene.check_healthy().await;
+        fixture.check_healthy().await;
     })
     .await;
-    let_go.send(()).unwrap();
-    let output = outlast(count, call).await.unwrap().unwrap();
+    release.send(()).unwrap();
+    let output = run_flood(count, call).await.unwrap().unwrap();
     assert_eq!(output.to_text(), "done");
-    let notes = notes.load(Ordering::SeqCst);
-    assert!(notes <= BACKLOG + 1, "{notes} notes were kept");
-    scene.close().await;
+    let received = received.load(Ordering::SeqCst);
+    assert!(
+        received <= BACKLOG + 1,
+        "{received} notifications were kept"
+    );
+    fixture.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deaf_server_fills_its_outbox_and_no_more() {
+async fn non_reading_server_fills_only_its_queue() {
     const CALLS: usize = 300;
     const LOAD: usize = 20_000;
-    let script = working([Step::StopReading, Step::text("deaf")]);
+    let script = on_work([Step::StopReading, Step::text("deaf")]);
     let limits = limits(|limits| {
-        limits.write_queue_bytes = 1_000_000;
+        limits.outbox_bytes = 1_000_000;
         limits.calls_per_server = CALLS;
     });
-    let taken = Arc::new(Taken::default());
-    let tap = Arc::clone(&taken) as Arc<dyn WireTap>;
-    let scene = Scene::open(&script, |builder| builder.limits(limits).wire_tap(tap)).await;
-    assert_eq!(scene.work().await.unwrap(), "deaf");
+    let written = Arc::new(LargeLineCount::default());
+    let tap = Arc::clone(&written) as Arc<dyn WireTap>;
+    let fixture = FloodFixture::open(&script, |builder| builder.limits(limits).wire_tap(tap)).await;
+    assert_eq!(fixture.work().await.unwrap(), "deaf");
 
     let memory = PeakMemory::begin();
     let load = json!({"message": "x".repeat(LOAD)});
-    let until = CallContext::default().deadline(Instant::now() + Duration::from_secs(2));
+    let context = CallContext::default().deadline(Instant::now() + Duration::from_secs(2));
     let calls = (0..CALLS).map(|_| {
-        let call = scene.host.call("mcp__s__echo", load.clone());
-        call.context(until.clone()).into_future()
+        let call = fixture.host.call("mcp__s__echo", load.clone());
+        call.context(context.clone()).into_future()
     });
     let healthy = async {
         for _ in 0..50 {
-            scene.check_healthy().await;
+            fixture.check_healthy().await;
         }
     };
-    let (outcomes, ()) = tokio::join!(timeout(PATIENCE, join_all(calls)), healthy);
+    let (outcomes, ()) = tokio::join!(timeout(TIMEOUT, join_all(calls)), healthy);
     let outcomes = outcomes.unwrap();
     let growth = memory.growth();
     assert!(growth <= 32 * MIB, "{growth} bytes of memory");
@@ -254,22 +258,22 @@ async fn a_deaf_server_fills_its_outbox_and_no_more() {
         .iter()
         .filter(|outcome| matches!(outcome, Err(CallError::TimedOut { .. })));
     assert_eq!(waited.count(), CALLS, "{outcomes:?}");
-    // The outbox, one batch on its way, and what the pipe and the server's own buffer hold.
-    let most = 1_000_000 + 256 * 1024 + 128 * 1024 + 4 * LOAD;
-    let taken = taken.0.load(Ordering::SeqCst);
-    assert!(taken * LOAD <= most, "{taken} were taken");
+    // The write queue, one batch that is being written, and the buffers of the pipe and the server.
+    let max = 1_000_000 + 256 * 1024 + 128 * 1024 + 4 * LOAD;
+    let written = written.0.load(Ordering::SeqCst);
+    assert!(written * LOAD <= max, "{written} lines were queued");
     let not_sent = outcomes
         .iter()
         .filter(|outcome| matches!(outcome, Err(error) if error.delivery() == Delivery::NotSent));
-    assert!(not_sent.count() >= CALLS - taken);
-    scene.close().await;
+    assert!(not_sent.count() >= CALLS - written);
+    fixture.close().await;
 }
 
-/// How many of the large lines were taken for a server.
+/// Counts the large lines that were queued for a server.
 #[derive(Default)]
-struct Taken(AtomicUsize);
+struct LargeLineCount(AtomicUsize);
 
-impl WireTap for Taken {
+impl WireTap for LargeLineCount {
     fn line(&self, _: &ServerName, direction: Direction, line: &str) {
         let is_large = direction == Direction::Sent && line.len() > 20_000;
         self.0.fetch_add(usize::from(is_large), Ordering::SeqCst);
@@ -277,44 +281,45 @@ impl WireTap for Taken {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_notices_of_change_make_few_listings_and_lose_nothing() {
+async fn change_notifications_are_coalesced_without_loss() {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("record");
-    let notice = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
+    let change_notification =
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
     let tools = ["work", "new"].map(switchboard_testkit::tool).to_vec();
-    let script = working([
-        Step::repeated_bytes(notice, 10_000),
+    let script = on_work([
+        Step::repeated_bytes(change_notification, 10_000),
         Step::SetTools(tools),
         Step::tools_changed(),
         Step::text("done"),
     ]);
-    let scene = Scene::open(&script.record(&record), |builder| builder).await;
+    let fixture = FloodFixture::open(&script.record(&record), |builder| builder).await;
     let start_time = Instant::now();
-    assert_eq!(scene.work().await.unwrap(), "done");
-    let is_new = |scene: &Scene| scene.host.catalog().get("mcp__s__new").is_some();
-    timeout(PATIENCE, async {
-        while !is_new(&scene) {
+    assert_eq!(fixture.work().await.unwrap(), "done");
+    let is_new = |fixture: &FloodFixture| fixture.host.catalog().get("mcp__s__new").is_some();
+    timeout(TIMEOUT, async {
+        while !is_new(&fixture) {
             sleep(POLL).await;
         }
     })
     .await
     .unwrap();
     let record = read_record(&record);
-    let listings = record
+    let list_requests = record
         .iter()
         .filter(|message| message["method"] == "tools/list");
-    // One to begin with, and no more than ten a second.
-    let most = 3 + start_time.elapsed().as_millis() / 100;
+    // One listing at the start, then at most ten per second.
+    let max = 3 + start_time.elapsed().as_millis() / 100;
     assert!(
-        (listings.count() as u128) <= most,
-        "more than {most} listings"
+        (list_requests.count() as u128) <= max,
+        "more than {max} list requests"
     );
-    scene.close().await;
+    fixture.close().await;
 }
 
-/// A host of these hostile servers and of so many healthy ones, named `h0`, `h1`, ….
-async fn crowd(hostile: Vec<ServerConfig>, healthy: usize, tag: &str) -> Host {
-    let mut builder = permissive().deadlines(quick_to_leave());
+/// Starts a host with these hostile servers and `healthy` healthy ones named `h0`, `h1`, ….
+async fn start_host(hostile: Vec<ServerConfig>, healthy: usize, tag: &str) -> Host {
+    let mut builder = permissive().deadlines(short_exit_deadlines());
     for (number, config) in hostile.into_iter().enumerate() {
         builder = builder.launch(launch(&format!("s{number}"), config));
     }
@@ -327,7 +332,7 @@ async fn crowd(hostile: Vec<ServerConfig>, healthy: usize, tag: &str) -> Host {
     host
 }
 
-/// Calls each healthy server so many times, all servers at once; every call is answered.
+/// Calls each healthy server `times` times, all servers concurrently. Every call must succeed.
 async fn call_healthy(host: &Host, servers: usize, times: usize) {
     let calls = (0..servers).map(|number| async move {
         for _ in 0..times {
@@ -335,11 +340,11 @@ async fn call_healthy(host: &Host, servers: usize, times: usize) {
             assert_eq!(call.await.unwrap().to_text(), "hi");
         }
     });
-    timeout(PATIENCE, join_all(calls)).await.unwrap();
+    timeout(TIMEOUT, join_all(calls)).await.unwrap();
 }
 
-/// Calls that nobody waits for: they are cancelled with the set.
-fn call_in_vain(host: &Host, server: &str, times: usize, calls: &mut JoinSet<bool>) {
+/// Spawns calls that are cancelled when `calls` is dropped.
+fn spawn_work_calls(host: &Host, server: &str, times: usize, calls: &mut JoinSet<bool>) {
     for _ in 0..times {
         let (host, tool) = (host.clone(), format!("mcp__{server}__work"));
         calls.spawn(async move { host.call(tool, json!({})).await.is_ok() });
@@ -347,67 +352,64 @@ fn call_in_vain(host: &Host, server: &str, times: usize, calls: &mut JoinSet<boo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_under_many_calls_delays_nobody() {
-    let _alone = alone().await;
+async fn hanging_server_delays_no_other() {
+    let _guard = exclusive().await;
     let tag = unique_tag();
-    let host = crowd(vec![child(&working([Step::Hang]), &tag)], 5, &tag).await;
-    let mut vain = JoinSet::new();
-    call_in_vain(&host, "s0", 1_000, &mut vain);
+    let host = start_host(vec![child(&on_work([Step::Hang]), &tag)], 5, &tag).await;
+    let mut pending = JoinSet::new();
+    spawn_work_calls(&host, "s0", 1_000, &mut pending);
     call_healthy(&host, 5, 50).await;
-    assert!(
-        vain.try_join_next().is_none(),
-        "a call that hangs was answered"
-    );
-    vain.shutdown().await;
+    assert!(pending.try_join_next().is_none(), "a hanging call returned");
+    pending.shutdown().await;
     host.shutdown().await;
     assert_no_process_left(&tag).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_that_hang_do_not_use_up_the_hosts_permits() {
-    let _alone = alone().await;
+async fn hanging_servers_leave_host_capacity() {
+    let _guard = exclusive().await;
     let tag = unique_tag();
     let limits = Limits::default();
     let hanging = limits.calls_in_flight / limits.calls_per_server + 1;
-    let hostile = vec![child(&working([Step::Hang]), &tag); hanging];
-    let host = crowd(hostile, 2, &tag).await;
-    let mut vain = JoinSet::new();
+    let hostile = vec![child(&on_work([Step::Hang]), &tag); hanging];
+    let host = start_host(hostile, 2, &tag).await;
+    let mut pending = JoinSet::new();
     for number in 0..hanging {
-        call_in_vain(
+        spawn_work_calls(
             &host,
             &format!("s{number}"),
             limits.calls_per_server,
-            &mut vain,
+            &mut pending,
         );
     }
     call_healthy(&host, 2, 5).await;
-    vain.shutdown().await;
+    pending.shutdown().await;
     host.shutdown().await;
     assert_no_process_left(&tag).await;
 }
 
-/// Ten ways to be a bad neighbour.
-fn bad_neighbours(tag: &str) -> Vec<ServerConfig> {
-    let pause = || Step::DelayMs(5);
-    let for_ever = |step: Step| Step::forever([step, pause()]);
-    let notice = Step::tools_changed();
+/// Ten servers that misbehave in different ways.
+fn hostile_servers(tag: &str) -> Vec<ServerConfig> {
+    let delay = || Step::DelayMs(5);
+    let repeat = |step: Step| Step::forever([step, delay()]);
+    let change_notification = Step::tools_changed();
     [
-        working([Step::Hang]),
-        working([Step::Abort]),
-        working([for_ever(log_messages(500))]),
-        working([for_ever(Step::progress(1))]),
-        working([for_ever(Step::StderrFlood {
+        on_work([Step::Hang]),
+        on_work([Step::Abort]),
+        on_work([repeat(log_messages(500))]),
+        on_work([repeat(Step::progress(1))]),
+        on_work([repeat(Step::StderrFlood {
             bytes: Some(64 * 1024),
         })]),
-        working([Step::StopReading, Step::Hang]),
-        working([Step::ReplyOfSize(4 * 1024 * 1024)]),
-        working([for_ever(notice)]),
-        working([
+        on_work([Step::StopReading, Step::Hang]),
+        on_work([Step::ReplyOfSize(4 * 1024 * 1024)]),
+        on_work([repeat(change_notification)]),
+        on_work([
             Step::repeated_bytes("{\"a\":", 100_000),
             Step::CloseStdout,
             Step::Hang,
         ]),
-        working([Step::StopSelf]),
+        on_work([Step::StopSelf]),
     ]
     .iter()
     .map(|script| child(script, tag).call_timeout(Duration::from_secs(2)))
@@ -415,17 +417,17 @@ fn bad_neighbours(tag: &str) -> Vec<ServerConfig> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_hostile_servers_among_fifty_cost_the_others_no_call() {
+async fn ten_hostile_servers_affect_no_other_call() {
     const HEALTHY: usize = 40;
-    let _alone = alone().await;
+    let _guard = exclusive().await;
     let tag = unique_tag();
-    let host = crowd(bad_neighbours(&tag), HEALTHY, &tag).await;
-    let mut vain = JoinSet::new();
+    let host = start_host(hostile_servers(&tag), HEALTHY, &tag).await;
+    let mut pending = JoinSet::new();
     for number in 0..10 {
-        call_in_vain(&host, &format!("s{number}"), 4, &mut vain);
+        spawn_work_calls(&host, &format!("s{number}"), 4, &mut pending);
     }
     call_healthy(&host, HEALTHY, 25).await;
-    vain.shutdown().await;
+    pending.shutdown().await;
     host.shutdown().await;
     assert_no_process_left(&tag).await;
 }

@@ -1,4 +1,5 @@
-//! Plays a row: the hostile server between two healthy ones, and everything that must hold.
+//! Runs one case: the hostile server beside two healthy ones, and the checks that hold for every
+//! case.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,47 +18,47 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{child, launch, name, permissive};
-use crate::table::{Afterwards, Kind, Launch, Row, Sees, Start};
+use crate::table::{Case, ErrorKind, Expected, FinalState, Launch, Start};
 
-/// What no row takes, however busy the machine is: to hang is to fail.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum duration of a case, even on a busy machine. A case that hangs fails.
+const CASE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How late an answer to a deadline may come on a machine that is busy with other things.
+/// How much later than its deadline a call may end on a busy machine.
 const SLACK: Duration = Duration::from_secs(8);
 
-/// How long to wait between two looks.
+/// Interval between two checks.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The healthy servers of every scene, one of each era.
+/// Names of the healthy servers, one per era.
 const HEALTHY: [&str; 2] = ["old", "new"];
 
-/// Waits until no other test runs in this process: memory and time are those of the whole of it.
-/// Where every test has a process of its own, nobody waits.
-pub(crate) async fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::const_new(());
-    ALONE.lock().await
+/// Waits until no other test runs in this process, because memory and CPU time are measured per
+/// process. With one process per test, as under nextest, nothing waits.
+pub(crate) async fn exclusive() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::const_new(());
+    LOCK.lock().await
 }
 
 /// A host with one hostile and two healthy servers.
-pub(crate) struct Scene {
+pub(crate) struct TestHost {
     host: Host,
-    /// Where the hostile server works, with `home` in it.
+    /// Working directory of the hostile server. Contains `home`.
     folder: TempDir,
     tag: String,
-    /// What the tools of the hostile server answered last.
-    said: RefCell<HashMap<String, String>>,
-    /// When it was opened.
+    /// The last output of each tool of the hostile server.
+    outputs: RefCell<HashMap<String, String>>,
+    /// When the host was started.
     pub(crate) start_time: Instant,
 }
 
-/// Plays a row, and fails if anything is not as it says.
-pub(crate) async fn play(name: &str, does: &str, row: Row) {
-    println!("{name}: {does}");
-    let _alone = alone().await;
+/// Runs a case. Panics if an expectation fails.
+pub(crate) async fn run_case(name: &str, description: &str, case: Case) {
+    println!("{name}: {description}");
+    let _guard = exclusive().await;
     let memory = PeakMemory::begin();
-    let bound = row.memory;
-    let played = timeout(PATIENCE, Box::pin(play_out(row))).await;
-    assert!(played.is_ok(), "{name} is not over after {PATIENCE:?}");
+    let bound = case.memory;
+    let result = timeout(CASE_TIMEOUT, Box::pin(run_host(case))).await;
+    assert!(result.is_ok(), "{name} is not over after {CASE_TIMEOUT:?}");
     let growth = memory.growth();
     println!("memory grew by {} KiB", growth / 1024);
     assert!(
@@ -66,49 +67,49 @@ pub(crate) async fn play(name: &str, does: &str, row: Row) {
     );
 }
 
-async fn play_out(row: Row) {
-    let scene = Scene::open(&row);
+async fn run_host(case: Case) {
+    let test_host = TestHost::open(&case);
     let healthy = HEALTHY.map(name).to_vec();
-    scene.host.wait_for(Readiness::Servers(healthy)).await;
-    let before = scene.healthy_processes().await;
+    test_host.host.wait_for(Readiness::Servers(healthy)).await;
+    let before = test_host.healthy_pids().await;
     let is_over = Cell::new(false);
     let hostile = async {
-        scene.play_hostile(&row).await;
+        test_host.drive_hostile_server(&case).await;
         is_over.set(true);
     };
-    let neighbours = async {
+    let healthy_calls = async {
         loop {
-            scene.call_healthy().await;
+            test_host.call_healthy().await;
             if is_over.get() {
                 break;
             }
             sleep(POLL).await;
         }
     };
-    tokio::join!(hostile, neighbours);
+    tokio::join!(hostile, healthy_calls);
     assert_eq!(
-        scene.healthy_processes().await,
+        test_host.healthy_pids().await,
         before,
         "a healthy server was restarted"
     );
-    scene.check_secret(&row);
-    if let Some(check) = &row.check {
-        check(&scene);
+    test_host.check_secret(&case);
+    if let Some(check) = &case.check {
+        check(&test_host);
     }
-    scene.close().await;
+    test_host.close().await;
 }
 
-impl Scene {
-    fn open(row: &Row) -> Self {
+impl TestHost {
+    fn open(case: &Case) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
         std::fs::create_dir(&home).unwrap();
         let tag = unique_tag();
         let mut builder = permissive()
-            .limits(row.limits.clone())
-            .deadlines(row.deadlines.clone())
+            .limits(case.limits.clone())
+            .deadlines(case.deadlines.clone())
             .environment(environment(&home))
-            .launch(launch("s", hostile(row, folder.path(), &tag)));
+            .launch(launch("s", hostile(case, folder.path(), &tag)));
         for (name, script) in HEALTHY
             .into_iter()
             .zip([Script::legacy(), Script::modern()])
@@ -116,103 +117,111 @@ impl Scene {
             let script = script.tool("echo").tool("pid");
             builder = builder.launch(launch(name, child(&script, &tag)));
         }
-        // Otherwise a server that does not start is tried again and again.
-        if row.afterwards == Afterwards::Gone {
+        // A server that does not start would be retried forever.
+        if case.final_state == FinalState::NotRunning {
             builder = builder.no_reconnect();
         }
         Self {
             host: builder.start().unwrap(),
             folder,
             tag,
-            said: RefCell::default(),
+            outputs: RefCell::default(),
             start_time: Instant::now(),
         }
     }
 
-    async fn play_hostile(&self, row: &Row) {
+    async fn drive_hostile_server(&self, case: &Case) {
         self.host.wait_for(Readiness::All).await;
-        self.check_start(row.start);
-        let before = match row.afterwards {
-            Afterwards::Gone => None,
-            _ => Some(self.process("s").await.unwrap()),
+        self.check_start(case.start);
+        let before = match case.final_state {
+            FinalState::NotRunning => None,
+            _ => Some(self.pid("s").await.unwrap()),
         };
-        for (tool, sees) in &row.calls {
-            self.call(tool, *sees, row).await;
+        for (tool, expected) in &case.calls {
+            self.call(tool, *expected, case).await;
         }
-        match row.afterwards {
-            Afterwards::Stays => assert_eq!(self.process("s").await.ok(), before),
-            Afterwards::ComesBack => self.come_back(before).await,
-            Afterwards::Stuck | Afterwards::Gone => {}
+        match case.final_state {
+            FinalState::SameProcess => assert_eq!(self.pid("s").await.ok(), before),
+            FinalState::Restarted => self.wait_for_new_process(before).await,
+            FinalState::Stuck | FinalState::NotRunning => {}
         }
     }
 
     fn check_start(&self, start: Start) {
         let status = self.host.server_status("s").unwrap();
         let error = status.error.unwrap_or_default();
-        let (expected, words) = match start {
+        let (expected, message) = match start {
             Start::Connected => ("connected", ""),
-            Start::Unlisted(words) => ("connected", words),
-            Start::Failed(words) => ("failed", words),
+            Start::ListingFailed(message) => ("connected", message),
+            Start::Failed(message) => ("failed", message),
         };
         assert_eq!(status.status.as_str(), expected, "{error}");
         assert_eq!(error.is_empty(), start == Start::Connected, "{error}");
-        assert!(error.contains(words), "no {words:?} in: {error}");
+        assert!(error.contains(message), "no {message:?} in: {error}");
     }
 
-    /// Calls a tool of the hostile server, and compares what comes of it.
-    async fn call(&self, tool: &str, sees: Sees, row: &Row) {
+    /// Calls a tool of the hostile server and checks the outcome.
+    async fn call(&self, tool: &str, expected: Expected, case: &Case) {
         let start_time = Instant::now();
         let call = self.host.call(format!("mcp__s__{tool}"), json!({}));
         let outcome = call.on_progress(|_| {}).await;
-        let took = start_time.elapsed();
-        let limit = row.call_timeout + SLACK;
-        assert!(took < limit, "{tool} took {took:?}: {outcome:?}");
-        match (sees, outcome) {
-            (Sees::Text(words), Ok(output)) => {
+        let duration = start_time.elapsed();
+        let limit = case.call_timeout + SLACK;
+        assert!(duration < limit, "{tool} took {duration:?}: {outcome:?}");
+        match (expected, outcome) {
+            (Expected::Text(message), Ok(output)) => {
                 let text = output.to_text();
-                assert!(text.contains(words), "no {words:?} in: {}", shown(&text));
-                self.said.borrow_mut().insert(tool.to_owned(), text);
-            }
-            (Sees::Error(kind, words), Err(error)) => {
-                assert_eq!(kind_of(&error), kind, "{error}");
-                let error = error.to_string();
-                assert!(error.contains(words), "no {words:?} in: {error}");
                 assert!(
-                    !row.secret.is_some_and(|secret| error.contains(secret)),
+                    text.contains(message),
+                    "no {message:?} in: {}",
+                    truncated(&text)
+                );
+                self.outputs.borrow_mut().insert(tool.to_owned(), text);
+            }
+            (Expected::Error(kind, message), Err(error)) => {
+                assert_eq!(error_kind(&error), kind, "{error}");
+                let error = error.to_string();
+                assert!(error.contains(message), "no {message:?} in: {error}");
+                assert!(
+                    !case.secret.is_some_and(|secret| error.contains(secret)),
                     "{error}"
                 );
             }
-            (sees, Ok(output)) => panic!("not {sees:?} but: {}", shown(&output.to_text())),
-            (sees, Err(error)) => panic!("not {sees:?} but: {error}"),
+            (expected, Ok(output)) => panic!(
+                "expected {expected:?}, got: {}",
+                truncated(&output.to_text())
+            ),
+            (expected, Err(error)) => panic!("expected {expected:?}, got: {error}"),
         }
     }
 
-    /// Waits until the hostile server answers again, from another process.
-    async fn come_back(&self, before: Option<String>) {
+    /// Waits until a new process of the hostile server responds.
+    async fn wait_for_new_process(&self, before: Option<String>) {
         loop {
-            match self.process("s").await {
+            match self.pid("s").await {
                 Ok(now) if Some(&now) != before.as_ref() => return,
                 _ => sleep(POLL).await,
             }
         }
     }
 
-    /// The process behind a server, by its own words.
-    async fn process(&self, server: &str) -> Result<String, CallError> {
+    /// The pid of a server, as its tool `pid` reports it.
+    async fn pid(&self, server: &str) -> Result<String, CallError> {
         loop {
-            let called = self.host.call(format!("mcp__{server}__pid"), json!({}));
-            match called.await {
-                // The short deadline of a row is meant for its calls; a busy machine may need more.
+            let call = self.host.call(format!("mcp__{server}__pid"), json!({}));
+            match call.await {
+                // The short timeout of a case is meant for its calls. A busy machine may need more
+                // time here.
                 Err(CallError::TimedOut { .. }) => {}
                 outcome => return outcome.map(|output| output.to_text()),
             }
         }
     }
 
-    async fn healthy_processes(&self) -> [String; 2] {
+    async fn healthy_pids(&self) -> [String; 2] {
         [
-            self.process(HEALTHY[0]).await.unwrap(),
-            self.process(HEALTHY[1]).await.unwrap(),
+            self.pid(HEALTHY[0]).await.unwrap(),
+            self.pid(HEALTHY[1]).await.unwrap(),
         ]
     }
 
@@ -225,62 +234,70 @@ impl Scene {
         }
     }
 
-    fn check_secret(&self, row: &Row) {
-        let Some(secret) = row.secret else { return };
+    fn check_secret(&self, case: &Case) {
+        let Some(secret) = case.secret else { return };
         let ServerDetails {
             status,
             notes,
             stderr,
             ..
-        } = self.inspection();
-        // Not the entry itself: what the server does is written there.
-        let said = [status.error, status.detail, stderr, Some(notes.join("\n"))];
-        let said: Vec<_> = said.into_iter().flatten().collect();
-        assert!(!said.join("\n").contains(secret), "{said:?}");
+        } = self.details();
+        // The config itself is not checked: the script in its arguments contains the secret.
+        let texts = [status.error, status.detail, stderr, Some(notes.join("\n"))];
+        let texts: Vec<_> = texts.into_iter().flatten().collect();
+        assert!(
+            !texts
+                .join(
+                    "
+"
+                )
+                .contains(secret),
+            "{texts:?}"
+        );
     }
 
-    /// What a person sees who looks into the hostile server.
-    pub(crate) fn inspection(&self) -> ServerDetails {
+    /// Details of the hostile server.
+    pub(crate) fn details(&self) -> ServerDetails {
         self.host.server_details("s").unwrap()
     }
 
-    /// What a tool of the hostile server answered last.
-    pub(crate) fn said(&self, tool: &str) -> String {
-        self.said.borrow().get(tool).cloned().unwrap()
+    /// The last output of a tool of the hostile server.
+    pub(crate) fn last_output(&self, tool: &str) -> String {
+        self.outputs.borrow().get(tool).cloned().unwrap()
     }
 
-    /// Where the hostile server works.
+    /// Working directory of the hostile server.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Ends the host: nothing of any server may be left.
+    /// Shuts the host down and checks that no process and no zombie is left.
     async fn close(&self) {
         self.host.shutdown().await;
         assert_no_process_left(&self.tag).await;
-        assert_eq!(zombie_children(), [0; 0], "ended, but not waited for");
+        assert_eq!(zombie_children(), [0; 0], "exited, but not reaped");
     }
 }
 
-/// The entry of the hostile server.
-fn hostile(row: &Row, folder: &Path, tag: &str) -> ServerConfig {
-    let config = match &row.launch {
+/// The config entry of the hostile server.
+fn hostile(case: &Case, folder: &Path, tag: &str) -> ServerConfig {
+    let config = match &case.launch {
         Launch::Script(script) => child(script, tag),
-        Launch::Made(make) => make(folder).env(switchboard_testkit::TAG_VARIABLE, tag),
+        Launch::Command(make) => make(folder).env(switchboard_testkit::TAG_VARIABLE, tag),
     };
     let config = config
         .cwd(folder)
-        .call_timeout(row.call_timeout)
-        .startup_timeout(row.startup_timeout);
-    row.env
+        .call_timeout(case.call_timeout)
+        .startup_timeout(case.startup_timeout);
+    case.env
         .iter()
         .fold(config, |config, (name, value)| config.env(*name, *value))
 }
 
-/// What the host is told of its surroundings: enough to find programs, and a secret of its own.
+/// The environment of the host: `PATH`, `HOME`, and a secret that no child may see.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a test is a front, and passes its environment in"
+    reason = "the host inherits the test's `PATH`"
 )]
 fn environment(home: &Path) -> Vec<(String, String)> {
     let path = std::env::var("PATH").unwrap();
@@ -293,18 +310,18 @@ fn environment(home: &Path) -> Vec<(String, String)> {
     .into()
 }
 
-fn kind_of(error: &CallError) -> Kind {
+fn error_kind(error: &CallError) -> ErrorKind {
     match error {
-        CallError::InvalidResponse { .. } => Kind::Unusable,
-        CallError::TimedOut { .. } => Kind::TimedOut,
-        CallError::OutcomeUnknown { .. } => Kind::OutcomeUnknown,
-        CallError::NotSent { .. } => Kind::NotSent,
-        CallError::ErrorResponse { .. } => Kind::Refused,
-        _ => Kind::Other,
+        CallError::InvalidResponse { .. } => ErrorKind::InvalidResponse,
+        CallError::TimedOut { .. } => ErrorKind::TimedOut,
+        CallError::OutcomeUnknown { .. } => ErrorKind::OutcomeUnknown,
+        CallError::NotSent { .. } => ErrorKind::NotSent,
+        CallError::ErrorResponse { .. } => ErrorKind::ErrorResponse,
+        _ => ErrorKind::Other,
     }
 }
 
-/// The beginning of a text that may be long.
-fn shown(text: &str) -> String {
+/// The first 300 characters of a text.
+fn truncated(text: &str) -> String {
     text.chars().take(300).collect()
 }

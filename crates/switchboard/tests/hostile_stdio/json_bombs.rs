@@ -1,9 +1,8 @@
-//! JSON that is small on the wire and large in memory, from a real child: as the answer to a call,
-//! and as a page of tools.
+//! JSON that is small on the wire and large in memory, as a tool result and as a page of tools.
 //!
-//! The promise is for optimised code: at most 64 MiB of memory and 150 ms of processor time for any
-//! of them. The benchmark states the exact figures; here the code is not optimised, so that time has
-//! slack, and memory has none.
+//! An optimised build must need at most 64 MiB of memory and 150 ms of CPU time for each bomb. The
+//! benchmark measures that. These tests run unoptimised code, so the time limit has slack and the
+//! memory limit has none.
 
 use std::time::Duration;
 
@@ -13,43 +12,43 @@ use switchboard_testkit::{PeakMemory, Script, Step, assert_no_process_left, cpu_
 use tokio::time::{sleep, timeout};
 
 use crate::common::{child, launch, permissive};
-use crate::harness::alone;
+use crate::harness::exclusive;
 
-const MEMORY: u64 = 64 * 1024 * 1024;
-const PROCESSOR: Duration = Duration::from_millis(150);
-/// How much slower than promised code may be that is not optimised.
+const MAX_MEMORY: u64 = 64 * 1024 * 1024;
+const MAX_CPU_TIME: Duration = Duration::from_millis(150);
+/// How much slower unoptimised code may be.
 const SLACK: u32 = 10;
-/// What no bomb takes, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum duration of a test, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
 const MIB: u64 = 1024 * 1024;
 
-/// JSON of about so many bytes, as the steps that write it.
+/// Steps that write about this many bytes of JSON.
 type Bomb = fn(u64) -> Vec<Step>;
 
-/// What is said of a bomb; nothing of one that is merely large.
-type Complaint = Option<&'static str>;
+/// Text of the expected error; `None` if the JSON is large but within the limits.
+type ExpectedError = Option<&'static str>;
 
-const NODES: Complaint =
+const TOO_MANY_NODES: ExpectedError =
     Some("more than 1000000 JSON values (limit `json_nodes`; raise it to accept more)");
-const DEPTH: Complaint = Some("nested deeper than 128 levels (limit `json_depth`)");
-const NONE: Complaint = None;
+const TOO_DEEP: ExpectedError = Some("nested deeper than 128 levels (limit `json_depth`)");
+const NO_ERROR: ExpectedError = None;
 
-fn list(piece: &str, bytes: u64) -> Vec<Step> {
-    let times = bytes / piece.len() as u64;
+fn list(element: &str, bytes: u64) -> Vec<Step> {
+    let times = bytes / element.len() as u64;
     vec![
         Step::bytes("["),
-        Step::repeated_bytes(piece, times),
+        Step::repeated_bytes(element, times),
         Step::bytes("0]"),
     ]
 }
 
-fn object(piece: &str, bytes: u64) -> Vec<Step> {
-    let times = bytes / piece.len() as u64;
+fn object(element: &str, bytes: u64) -> Vec<Step> {
+    let times = bytes / element.len() as u64;
     vec![
         Step::bytes("{"),
-        Step::repeated_bytes(piece, times),
+        Step::repeated_bytes(element, times),
         Step::bytes("\"\":0}"),
     ]
 }
@@ -83,7 +82,7 @@ fn deep(bytes: u64) -> Vec<Step> {
     ]
 }
 
-/// The steps that write one line, with a bomb in it.
+/// Steps that write one line with a bomb in it.
 pub(crate) fn line(before: &str, bomb: Vec<Step>, after: &str) -> Vec<Step> {
     let mut steps = vec![Step::bytes(before)];
     steps.extend(bomb);
@@ -91,36 +90,30 @@ pub(crate) fn line(before: &str, bomb: Vec<Step>, after: &str) -> Vec<Step> {
     steps
 }
 
-pub(crate) fn polite() -> Script {
+pub(crate) fn work_and_echo() -> Script {
     Script::legacy().tool("work").tool("echo")
 }
 
-/// What it cost to be bombed, from the beginning of a measurement on.
+/// Memory and CPU time since the start of the measurement.
 pub(crate) struct Cost {
     memory: PeakMemory,
-    processor: Duration,
+    cpu: Duration,
 }
 
 impl Cost {
     pub(crate) fn begin() -> Self {
         Self {
             memory: PeakMemory::begin(),
-            processor: cpu_time(),
+            cpu: cpu_time(),
         }
     }
 
     pub(crate) fn check(&self) {
         let memory = self.memory.growth();
-        let processor = cpu_time().saturating_sub(self.processor);
-        println!(
-            "{} KiB of memory, {processor:?} of the processor",
-            memory / 1024
-        );
-        assert!(memory <= MEMORY, "{memory} bytes of memory");
-        assert!(
-            processor <= PROCESSOR * SLACK,
-            "{processor:?} of the processor"
-        );
+        let cpu = cpu_time().saturating_sub(self.cpu);
+        println!("{} KiB of memory, {cpu:?} of CPU time", memory / 1024);
+        assert!(memory <= MAX_MEMORY, "{memory} bytes of memory");
+        assert!(cpu <= MAX_CPU_TIME * SLACK, "{cpu:?} of CPU time");
     }
 }
 
@@ -133,7 +126,7 @@ pub(crate) async fn host_of(script: &Script, tag: &str) -> Host {
     host
 }
 
-/// The session is as it was: the first process answers.
+/// Checks that the session still works: the first process responds.
 async fn check_usable(host: &Host, tag: &str) {
     let call = host.call("mcp__s__echo", json!({"message": "still here"}));
     assert_eq!(call.await.unwrap().to_text(), "still here");
@@ -142,18 +135,18 @@ async fn check_usable(host: &Host, tag: &str) {
     assert_no_process_left(tag).await;
 }
 
-/// The call fails and names the limit.
-async fn as_an_answer(bomb: Vec<Step>, complaint: Complaint) {
+/// Sends the bomb as a tool result. The call fails and names the limit.
+async fn in_result(bomb: Vec<Step>, expected: ExpectedError) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"structuredContent":"#;
-    let script = polite().on("tools/call work", line(before, bomb, "}}"));
+    let script = work_and_echo().on("tools/call work", line(before, bomb, "}}"));
     let tag = unique_tag();
     let host = host_of(&script, &tag).await;
     let cost = Cost::begin();
     let outcome = host.call("mcp__s__work", json!({})).await;
     cost.check();
-    match (outcome, complaint) {
-        (Err(CallError::InvalidResponse { problem, .. }), Some(complaint)) => {
-            assert!(problem.to_string().contains(complaint), "{problem}");
+    match (outcome, expected) {
+        (Err(CallError::InvalidResponse { problem, .. }), Some(expected)) => {
+            assert!(problem.to_string().contains(expected), "{problem}");
         }
         (Ok(output), None) => {
             let notes = output.notes.join("\n");
@@ -164,10 +157,11 @@ async fn as_an_answer(bomb: Vec<Step>, complaint: Complaint) {
     check_usable(&host, &tag).await;
 }
 
-/// The listing fails and names the limit; the next one, which is polite, is taken.
-async fn as_a_page(bomb: Vec<Step>, complaint: Complaint) {
+/// Sends the bomb as a page of tools. The listing fails and names the limit; the next listing
+/// succeeds.
+async fn in_tool_page(bomb: Vec<Step>, expected: ExpectedError) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"tools":[{"name":"big","inputSchema":{"type":"object","default":"#;
-    let script = polite().on(
+    let script = work_and_echo().on(
         "tools/list",
         [
             Step::until(1, line(before, bomb, "}}]}}")),
@@ -181,22 +175,22 @@ async fn as_a_page(bomb: Vec<Step>, complaint: Complaint) {
     let status = host.server_status("s").unwrap();
     let error = status.error.unwrap_or_default();
     assert_eq!(status.status.as_str(), "connected", "{error}");
-    let Some(complaint) = complaint else {
+    let Some(expected) = expected else {
         assert_eq!(status.tools[0].name, "big");
         host.shutdown().await;
         return assert_no_process_left(&tag).await;
     };
     assert!(error.starts_with("listing the tools failed: "), "{error}");
-    assert!(error.contains(complaint), "{error}");
+    assert!(error.contains(expected), "{error}");
     while host.tools().is_empty() {
         sleep(POLL).await;
     }
     check_usable(&host, &tag).await;
 }
 
-/// Two tests for each bomb.
+/// Defines two tests for each bomb.
 macro_rules! bombs {
-    ($($name:ident: $bomb:expr, $bytes:expr, $complaint:expr;)+) => {
+    ($($name:ident: $bomb:expr, $bytes:expr, $expected:expr;)+) => {
         $(
             mod $name {
                 use super::*;
@@ -204,37 +198,37 @@ macro_rules! bombs {
                 const BOMB: Bomb = $bomb;
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn as_an_answer() {
-                    let _alone = alone().await;
-                    let test = super::as_an_answer(BOMB($bytes), $complaint);
-                    timeout(PATIENCE, test).await.unwrap();
+                async fn in_result() {
+                    let _guard = exclusive().await;
+                    let test = super::in_result(BOMB($bytes), $expected);
+                    timeout(TIMEOUT, test).await.unwrap();
                 }
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn as_a_page() {
-                    let _alone = alone().await;
-                    let test = super::as_a_page(BOMB($bytes), $complaint);
-                    timeout(PATIENCE, test).await.unwrap();
+                async fn in_tool_page() {
+                    let _guard = exclusive().await;
+                    let test = super::in_tool_page(BOMB($bytes), $expected);
+                    timeout(TIMEOUT, test).await.unwrap();
                 }
             }
         )+
     };
 }
 
-/// As much as fits into a message, with some room for what is around it.
-const MOST: u64 = 16 * MIB - 128 * 1024;
+/// The largest bomb that fits into a message.
+const MAX_BOMB_BYTES: u64 = 16 * MIB - 128 * 1024;
 
 bombs! {
-    objects_of_4_mib: objects, 4 * MIB, NODES;
-    objects_of_16_mib: objects, MOST, NODES;
-    arrays_of_4_mib: arrays, 4 * MIB, NODES;
-    arrays_of_16_mib: arrays, MOST, NODES;
-    numbers_of_4_mib: numbers, 4 * MIB, NODES;
-    numbers_of_16_mib: numbers, MOST, NODES;
-    members_of_4_mib: members, 4 * MIB, NODES;
-    members_of_16_mib: members, MOST, NODES;
-    depth_of_4_mib: deep, 4 * MIB, DEPTH;
-    depth_of_16_mib: deep, MOST, DEPTH;
-    long_keys_of_4_mib: long_keys, 4 * MIB, NONE;
-    long_keys_of_16_mib: long_keys, MOST, NONE;
+    objects_of_4_mib: objects, 4 * MIB, TOO_MANY_NODES;
+    objects_of_16_mib: objects, MAX_BOMB_BYTES, TOO_MANY_NODES;
+    arrays_of_4_mib: arrays, 4 * MIB, TOO_MANY_NODES;
+    arrays_of_16_mib: arrays, MAX_BOMB_BYTES, TOO_MANY_NODES;
+    numbers_of_4_mib: numbers, 4 * MIB, TOO_MANY_NODES;
+    numbers_of_16_mib: numbers, MAX_BOMB_BYTES, TOO_MANY_NODES;
+    members_of_4_mib: members, 4 * MIB, TOO_MANY_NODES;
+    members_of_16_mib: members, MAX_BOMB_BYTES, TOO_MANY_NODES;
+    depth_of_4_mib: deep, 4 * MIB, TOO_DEEP;
+    depth_of_16_mib: deep, MAX_BOMB_BYTES, TOO_DEEP;
+    long_keys_of_4_mib: long_keys, 4 * MIB, NO_ERROR;
+    long_keys_of_16_mib: long_keys, MAX_BOMB_BYTES, NO_ERROR;
 }

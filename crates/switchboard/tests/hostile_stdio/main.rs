@@ -1,12 +1,13 @@
-//! Hostile stdio servers, each a row of a table and a test of its own.
+//! Hostile stdio servers: one test per case of a table.
 //!
-//! A row says what a real child does (a script that `scripted-server` plays), what its caller must
-//! see, and what is left afterwards. One harness plays them all: beside the hostile server run two
-//! healthy ones, which must not notice; nothing hangs, memory stays in its bound, no process is left.
-//! The ids are those of the list of hostile behaviours that the project keeps (group S, stdio).
+//! A case describes what a real child process does (a script that `scripted-server` runs), which
+//! outcome its caller must see, and the state of the server afterwards. `harness` runs every case
+//! beside two healthy servers and checks that the healthy servers are not affected, nothing hangs,
+//! memory stays within its limit, and no process is left. The name of a case begins with `s` and a
+//! number; `STDIO_BEHAVIOURS` lists the numbers.
 //!
-//! Beside the table: `bombs` and `crowds` measure what JSON may cost, `pressure` what floods, deaf
-//! servers and bad neighbours may cost the others.
+//! Three modules are not table-driven: `json_bombs` and `many_items` measure the cost of hostile
+//! JSON, `floods` checks back-pressure and isolation.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,15 +37,52 @@ mod unsolicited_messages;
 
 use std::collections::BTreeSet;
 
-/// Every id of the list; the numbers that are missing were never given.
-const GROUP_S: [u8; 39] = [
-    1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 23, 24, 25, 26, 27, 28, 30, 31,
-    32, 33, 34, 35, 36, 37, 39, 40, 41, 42, 44, 45, 46,
+/// What a hostile stdio server does. Numbers that are missing were never assigned.
+const STDIO_BEHAVIOURS: [(u8, &str); 39] = [
+    (1, "lines without an end"),
+    (2, "lines far above the limit"),
+    (3, "lines at the limit"),
+    (4, "too many JSON values"),
+    (5, "deep nesting"),
+    (7, "large images"),
+    (8, "very many content blocks"),
+    (9, "no response"),
+    (11, "endless progress"),
+    (12, "late responses"),
+    (13, "exit at startup"),
+    (14, "exit in the middle of a message"),
+    (15, "crash during a call"),
+    (16, "ignored or stopped by signals"),
+    (17, "grandchildren"),
+    (19, "closed stdout"),
+    (20, "closed stdin"),
+    (21, "unknown and duplicate ids"),
+    (23, "ids of the wrong type"),
+    (24, "secrets in the environment"),
+    (25, "inherited descriptors"),
+    (26, "written files"),
+    (27, "fork bombs"),
+    (28, "duplicate keys"),
+    (30, "result and error together"),
+    (31, "neither result nor error"),
+    (32, "batches"),
+    (33, "invalid UTF-8"),
+    (34, "byte order marks, zero bytes, blank lines"),
+    (35, "banners and log lines"),
+    (36, "stderr floods"),
+    (37, "secrets in messages"),
+    (39, "requests from the server"),
+    (40, "floods of change notifications"),
+    (41, "endless listings"),
+    (42, "trouble with the probe"),
+    (44, "responses to pings only"),
+    (45, "odd numbers"),
+    (46, "commands that cannot be started"),
 ];
 
 #[test]
-fn the_table_has_a_row_for_every_hostile_behaviour() {
-    let rows = [
+fn every_hostile_behaviour_has_a_case() {
+    let cases = [
         framing::NAMES,
         ids::NAMES,
         spawn_failures::NAMES,
@@ -55,11 +93,11 @@ fn the_table_has_a_row_for_every_hostile_behaviour() {
         oversized::NAMES,
         unsolicited_messages::NAMES,
     ];
-    let numbers: BTreeSet<u8> = rows.concat().into_iter().map(number).collect();
-    assert_eq!(numbers, BTreeSet::from(GROUP_S));
+    let numbers: BTreeSet<u8> = cases.concat().into_iter().map(number).collect();
+    assert_eq!(numbers, STDIO_BEHAVIOURS.map(|(number, _)| number).into());
 }
 
-/// The number at the beginning of a row's name: 7 for `s07_a_picture`.
+/// The number of a case name: 7 for `s07_image_of_8_mib`.
 fn number(name: &str) -> u8 {
     let digits = name
         .strip_prefix('s')

@@ -1,34 +1,38 @@
-//! Messages that keep to the budget, and would still be large if every piece of them were kept: a
-//! million blocks, a million tools. The bounds are those of the bombs.
+//! Messages within the node limit that contain about a million content blocks or tools. The memory
+//! and CPU limits are those of `json_bombs`.
 
 use serde_json::json;
 use switchboard::Host;
 use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 
-use crate::harness::alone;
-use crate::json_bombs::{Cost, host_of, line, polite};
+use crate::harness::exclusive;
+use crate::json_bombs::{Cost, host_of, line, work_and_echo};
 
-/// Nearly as many values as one message may hold.
+/// Just below the maximum number of JSON values in one message.
 const VALUES: u64 = 990_000;
 
-/// The cost of whatever `meet` does with a host of this server.
-async fn check_cost(script: Script, meet: impl AsyncFnOnce(&Host) -> String) {
-    let _alone = alone().await;
+/// Starts a host with this server, runs `meet`, and checks the cost. `meet` returns the text that
+/// must name a limit.
+async fn check_cost(script: Script, action: impl AsyncFnOnce(&Host) -> String) {
+    let _guard = exclusive().await;
     let tag = unique_tag();
     let cost = Cost::begin();
     let host = host_of(&script, &tag).await;
-    let said = meet(&host).await;
+    let message = action(&host).await;
     cost.check();
-    assert!(said.contains("limit `"), "no limit is named: {said:.500}");
+    assert!(
+        message.contains("limit `"),
+        "no limit is named: {message:.500}"
+    );
     host.shutdown().await;
     assert_no_process_left(&tag).await;
 }
 
-/// A result with so many blocks, and what is said of them.
-async fn content_of(piece: &str) {
+/// A result with this many blocks.
+async fn check_content_blocks(element: &str) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
-    let content = vec![Step::repeated_bytes(piece, VALUES)];
-    let script = polite().on("tools/call work", line(before, content, "0]}}"));
+    let content = vec![Step::repeated_bytes(element, VALUES)];
+    let script = work_and_echo().on("tools/call work", line(before, content, "0]}}"));
     check_cost(script, async |host| {
         match host.call("mcp__s__work", json!({})).await {
             Ok(output) => output.notes.join("\n"),
@@ -38,34 +42,34 @@ async fn content_of(piece: &str) {
     .await;
 }
 
-/// A page with so many tools, and what is said of them.
-async fn page_of(piece: &str, times: u64) {
+/// A page with this many tools.
+async fn check_tool_page(element: &str, times: u64) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"tools":["#;
-    let tools = vec![Step::repeated_bytes(piece, times)];
-    let script = polite().on("tools/list", line(before, tools, "{}]}}"));
+    let tools = vec![Step::repeated_bytes(element, times)];
+    let script = work_and_echo().on("tools/list", line(before, tools, "{}]}}"));
     check_cost(script, async |host| {
-        let inspection = host.server_details("s").unwrap();
-        inspection.status.error.unwrap_or_default() + &inspection.notes.join("\n")
+        let details = host.server_details("s").unwrap();
+        details.status.error.unwrap_or_default() + &details.notes.join("\n")
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_million_empty_blocks_cost_no_more_than_a_bomb() {
-    content_of("{},").await;
+async fn million_empty_blocks_stay_in_limits() {
+    check_content_blocks("{},").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_million_blocks_that_are_numbers_cost_no_more_than_a_bomb() {
-    content_of("0,").await;
+async fn million_numeric_blocks_stay_in_limits() {
+    check_content_blocks("0,").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_a_million_empty_tools_costs_no_more_than_a_bomb() {
-    page_of("{},", VALUES).await;
+async fn million_empty_tools_stay_in_limits() {
+    check_tool_page("{},", VALUES).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_too_many_tools_costs_no_more_than_a_bomb() {
-    page_of(r#"{"name":"a","inputSchema":{}},"#, VALUES / 5).await;
+async fn excess_tools_stay_in_limits() {
+    check_tool_page(r#"{"name":"a","inputSchema":{}},"#, VALUES / 5).await;
 }

@@ -1,40 +1,40 @@
-//! Servers that say nothing, too little, or too slowly.
+//! Servers that do not respond, or only with progress.
 
 use switchboard_testkit::{Era, Script, Step};
 
-use crate::table::{Row, legacy, right, text, timed_out};
+use crate::table::{Case, legacy, text, timed_out, valid_response};
 
-rows! {
-    s09_mute: "takes a call and never answers it" =>
-        Row::working([Step::Hang])
+cases! {
+    s09_no_response_to_call: "no response to a call" =>
+        Case::on_work([Step::Hang])
             .call_timeout(300)
-            .sees(timed_out())
-            .sees(timed_out());
-    s09_mute_from_the_start: "reads everything and never says a word" =>
-        Row::of(legacy().on("*", [Step::Hang]))
+            .expects(timed_out())
+            .expects(timed_out());
+    s09_no_response_at_start: "no response to any request" =>
+        Case::new(legacy().on("*", [Step::Hang]))
             .startup_timeout(600)
-            .does_not_start("no answer to the handshake within 600ms");
-    s09_mute_about_its_tools: "shakes hands, and never lists its tools" =>
-        Row::of(legacy().on("tools/list", [Step::Hang]))
+            .start_fails("no answer to the handshake within 600ms");
+    s09_no_response_to_listing: "no response to the tool listing" =>
+        Case::new(legacy().on("tools/list", [Step::Hang]))
             .startup_timeout(2_000)
-            .lists_nothing("listing the tools failed: no response within");
+            .listing_fails("listing the tools failed: no response within");
 
-    s11_progress_for_ever: "reports progress every 100 ms, and never an answer" =>
-        Row::working([Step::forever([Step::progress(1), Step::DelayMs(100)])])
+    s11_endless_progress: "progress every 100 ms and no response" =>
+        Case::on_work([Step::forever([Step::progress(1), Step::DelayMs(100)])])
             .call_timeout(800)
-            .sees(timed_out());
+            .expects(timed_out());
 
-    s42_silent_on_the_probe: "does not answer the probe, then the older handshake" =>
-        Row::of(Script { era: Era::LegacySilentOnProbe, ..legacy() }
-            .on("tools/call work", [right()]))
-            .sees(text("right"));
-    s42_dies_of_the_probe: "exits when it is probed" =>
-        Row::of(Script { era: Era::LegacyExitsOnProbe, ..legacy() }
-            .on("tools/call work", [right()]))
-            .sees(text("right"));
+    s42_no_response_to_probe: "no response to the probe, then the legacy handshake" =>
+        Case::new(Script { era: Era::LegacySilentOnProbe, ..legacy() }
+            .on("tools/call work", [valid_response()]))
+            .expects(text("right"));
+    s42_exit_on_probe: "exit on the probe" =>
+        Case::new(Script { era: Era::LegacyExitsOnProbe, ..legacy() }
+            .on("tools/call work", [valid_response()]))
+            .expects(text("right"));
 
-    s44_answers_only_pings: "answers pings, and nothing else" =>
-        Row::of(legacy().on("*", [Step::Hang]).on("ping", [Step::Default]))
+    s44_only_pings_answered: "responses to pings only" =>
+        Case::new(legacy().on("*", [Step::Hang]).on("ping", [Step::Default]))
             .startup_timeout(600)
-            .does_not_start("no answer to the handshake within 600ms");
+            .start_fails("no answer to the handshake within 600ms");
 }

@@ -1,157 +1,157 @@
-//! What the child does with itself: its end, its streams, its children, its surroundings.
+//! Process behaviour: exits, signals, closed streams, grandchildren, environment, files.
 
 use std::fs::File;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use switchboard_testkit::{Grandchild, Step, count_lines};
 
-use crate::harness::Scene;
-use crate::table::{Row, legacy, not_sent, right, text, timed_out, unknown};
+use crate::harness::TestHost;
+use crate::table::{Case, legacy, not_sent, outcome_unknown, text, timed_out, valid_response};
 
-/// A server that starts another process before it serves.
-fn with_grandchild(grandchild: Grandchild) -> Row {
-    Row::of(
+/// A server that spawns another process at startup.
+fn with_grandchild(grandchild: Grandchild) -> Case {
+    Case::new(
         legacy()
             .on_start([Step::SpawnChild(grandchild)])
-            .on("tools/call work", [right()]),
+            .on("tools/call work", [valid_response()]),
     )
-    .sees(text("right"))
+    .expects(text("right"))
 }
 
-/// A file of the host that is not closed by itself when a program is started.
+/// A file of the host without the close-on-exec flag.
 fn inheritable_file() -> File {
     let file = tempfile::tempfile().unwrap();
     fcntl_setfd(&file, FdFlags::empty()).unwrap();
     file
 }
 
-fn ran_three_times(scene: &Scene) {
-    assert_eq!(count_lines(scene.folder().join("ran")), 3);
+fn ran_three_times(test_host: &TestHost) {
+    assert_eq!(count_lines(test_host.folder().join("ran")), 3);
 }
 
-rows! {
-    s13_exits_at_once: "exits with 0 before it says anything" =>
-        Row::starting([Step::Exit(0)])
-            .does_not_start("the server exited with code 0");
-    s13_fails_at_once: "exits with 3 and says why on stderr" =>
-        Row::starting([Step::stderr("fatal: no database"), Step::Exit(3)])
-            .does_not_start("the server exited with code 3; its last words on stderr:\nfatal: no database");
-    s13_killed_at_once: "is killed before it says anything" =>
-        Row::starting([Step::Abort])
-            .does_not_start("the server was killed by signal 9");
+cases! {
+    s13_exits_at_once: "exit with code 0 at startup" =>
+        Case::on_start([Step::Exit(0)])
+            .start_fails("the server exited with code 0");
+    s13_fails_at_once: "exit with code 3 and a message on stderr" =>
+        Case::on_start([Step::stderr("fatal: no database"), Step::Exit(3)])
+            .start_fails("the server exited with code 3; its last words on stderr:\nfatal: no database");
+    s13_killed_at_once: "killed at startup" =>
+        Case::on_start([Step::Abort])
+            .start_fails("the server was killed by signal 9");
 
-    s14_exits_in_mid_answer: "exits in the middle of an answer" =>
-        Row::working([Step::bytes(r#"{"jsonrpc":"2.0","id":$ID,"res"#), Step::Exit(1)])
-            .sees(unknown("the server closed the connection in the middle of a message"))
-            .comes_back();
-    s14_exits_before_the_line_end: "exits with a whole answer and no line end" =>
-        Row::working([
+    s14_exits_mid_response: "exit in the middle of a response" =>
+        Case::on_work([Step::bytes(r#"{"jsonrpc":"2.0","id":$ID,"res"#), Step::Exit(1)])
+            .expects(outcome_unknown("the server closed the connection in the middle of a message"))
+            .restarts();
+    s14_exits_before_line_end: "exit after a complete response without line end" =>
+        Case::on_work([
             Step::bytes(r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}"#),
             Step::Exit(0),
         ])
-            .sees(text("right"))
-            .comes_back();
-    s14_exits_in_mid_handshake: "exits in the middle of its first message" =>
-        Row::starting([Step::bytes(r#"{"jsonrpc":"2.0","id":1,"res"#), Step::Exit(1)])
-            .does_not_start("the server closed the connection in the middle of a message");
+            .expects(text("right"))
+            .restarts();
+    s14_exits_mid_handshake: "exit in the middle of the first message" =>
+        Case::on_start([Step::bytes(r#"{"jsonrpc":"2.0","id":1,"res"#), Step::Exit(1)])
+            .start_fails("the server closed the connection in the middle of a message");
 
-    s15_crashes_on_the_third_call: "crashes on the third call" =>
-        Row::working([Step::count("ran"), Step::after(3, [Step::Abort]), right()])
-            .sees(text("right"))
-            .sees(text("right"))
-            .sees(unknown("the server was killed by signal 9"))
-            .comes_back()
-            .holds(ran_three_times);
+    s15_crashes_on_third_call: "crash on the third call" =>
+        Case::on_work([Step::count("ran"), Step::after(3, [Step::Abort]), valid_response()])
+            .expects(text("right"))
+            .expects(text("right"))
+            .expects(outcome_unknown("the server was killed by signal 9"))
+            .restarts()
+            .also_checks(ran_three_times);
 
-    s16_stubborn: "ignores the end of its input and SIGTERM" =>
-        Row::of(legacy()
+    s16_ignores_eof_and_sigterm: "ignores EOF on stdin and SIGTERM" =>
+        Case::new(legacy()
             .on_start([Step::IgnoreTerm])
             .on_eof([Step::Hang])
-            .on("tools/call work", [right()]))
-            .sees(text("right"));
-    s16_stopped: "stops itself in the middle of a call" =>
-        Row::working([Step::StopSelf])
+            .on("tools/call work", [valid_response()]))
+            .expects(text("right"));
+    s16_stops_itself: "stops itself (SIGSTOP) during a call" =>
+        Case::on_work([Step::StopSelf])
             .call_timeout(300)
-            .sees(timed_out())
-            .gets_stuck();
+            .expects(timed_out())
+            .becomes_stuck();
 
-    s17_grandchild: "leaves a process in its group" =>
+    s17_grandchild: "leaves a process in its process group" =>
         with_grandchild(Grandchild::default());
     s17_grandchild_on_stdout: "leaves a process that holds its stdout open" =>
         with_grandchild(Grandchild { hold_stdout: true, ..Grandchild::default() });
-    s17_own_session: "leaves a process in a session of its own" =>
+    s17_own_session: "leaves a process in another session" =>
         with_grandchild(Grandchild { setsid: true, ..Grandchild::default() });
-    s17_double_fork: "leaves a daemon without a parent" =>
+    s17_double_fork: "leaves a daemon (double fork)" =>
         with_grandchild(Grandchild { double_fork: true, ..Grandchild::default() });
-    s17_exits_and_leaves_a_child_on_stdout: "exits while a child of its own holds stdout open" =>
-        Row::working([
+    s17_exits_while_child_holds_stdout: "exits while its child holds stdout open" =>
+        Case::on_work([
             Step::SpawnChild(Grandchild { hold_stdout: true, ..Grandchild::default() }),
             Step::Exit(0),
         ])
-            .sees(unknown("the server exited with code 0"))
-            .comes_back();
+            .expects(outcome_unknown("the server exited with code 0"))
+            .restarts();
 
-    s19_closes_stdout: "closes stdout in the middle of a call, and lives on" =>
-        Row::of(legacy()
+    s19_closes_stdout: "closes stdout during a call and keeps running" =>
+        Case::new(legacy()
             .on_eof([Step::Hang])
             .on("tools/call work", [Step::CloseStdout, Step::Hang]))
-            .sees(unknown("the server closed the connection"))
-            .comes_back();
-    s19_closes_stdout_at_once: "closes stdout at once, and lives on" =>
-        Row::of(legacy().on_start([Step::CloseStdout]).on_eof([Step::Hang]))
-            .does_not_start("the server closed the connection");
-    s20_closes_stdin: "closes stdin, and still answers what it had read" =>
-        Row::working([Step::CloseStdin, Step::DelayMs(50), right()])
-            .sees(text("right"))
-            .sees(not_sent("the connection failed"))
-            .comes_back();
-    s20_closes_stdin_and_chatters: "closes stdin, answers nothing, and keeps writing" =>
-        Row::working([
+            .expects(outcome_unknown("the server closed the connection"))
+            .restarts();
+    s19_closes_stdout_at_once: "closes stdout at startup and keeps running" =>
+        Case::new(legacy().on_start([Step::CloseStdout]).on_eof([Step::Hang]))
+            .start_fails("the server closed the connection");
+    s20_closes_stdin: "closes stdin and answers the pending call" =>
+        Case::on_work([Step::CloseStdin, Step::DelayMs(50), valid_response()])
+            .expects(text("right"))
+            .expects(not_sent("the connection failed"))
+            .restarts();
+    s20_closes_stdin_and_keeps_writing: "closes stdin, answers nothing and keeps writing" =>
+        Case::on_work([
             Step::CloseStdin,
             Step::forever([Step::notify("notifications/message"), Step::DelayMs(20)]),
         ])
             .call_timeout(500)
-            .sees(timed_out())
-            .comes_back();
+            .expects(timed_out())
+            .restarts();
 
-    s24_prints_its_environment: "prints its environment to stdout, then the answer" =>
-        Row::working([Step::PrintEnv, right()])
-            .keeps("TOKEN", "hunter2-hunter2")
-            .sees(text("right"));
-    s24_prints_its_environment_and_dies: "prints its environment to stdout and dies" =>
-        Row::starting([Step::PrintEnv, Step::Exit(1)])
-            .keeps("TOKEN", "hunter2-hunter2")
-            .does_not_start("the server exited with code 1");
-    s24_environment_of_the_host: "looks for secrets of the host in its environment" =>
-        Row::of(legacy().tool("env"))
-            .holds(|scene| assert!(!scene.said("env").contains("HOST_SECRET")))
+    s24_prints_environment: "prints its environment to stdout, then the response" =>
+        Case::on_work([Step::PrintEnv, valid_response()])
+            .has_secret("TOKEN", "hunter2-hunter2")
+            .expects(text("right"));
+    s24_prints_environment_and_exits: "prints its environment to stdout and exits" =>
+        Case::on_start([Step::PrintEnv, Step::Exit(1)])
+            .has_secret("TOKEN", "hunter2-hunter2")
+            .start_fails("the server exited with code 1");
+    s24_host_environment_is_hidden: "looks for the host's secret in its environment" =>
+        Case::new(legacy().tool("env"))
+            .also_checks(|test_host| assert!(!test_host.last_output("env").contains("HOST_SECRET")))
             .calls("env", text("PATH"));
 
-    s25_descriptors: "writes to every descriptor above 2 that it finds" => {
+    s25_inherited_descriptors: "writes to every inherited descriptor above 2" => {
         let file = inheritable_file();
-        Row::of(legacy().tool("fds").on("tools/call work", [Step::WriteToInheritedFds, right()]))
+        Case::new(legacy().tool("fds").on("tools/call work", [Step::WriteToInheritedFds, valid_response()]))
             .calls("fds", text(""))
-            .sees(text("right"))
-            .holds(move |scene| {
-                assert_eq!(scene.said("fds"), "");
+            .expects(text("right"))
+            .also_checks(move |test_host| {
+                assert_eq!(test_host.last_output("fds"), "");
                 assert_eq!(file.metadata().unwrap().len(), 0);
             })
     };
 
-    s26_writes_to_its_folders: "writes files to its working directory and its home" =>
-        Row::working([
+    s26_writes_files: "writes files to its working directory and its home" =>
+        Case::on_work([
             Step::WriteFile { path: "dropped".into(), text: "here".to_owned() },
             Step::WriteFile { path: "~/.bashrc".into(), text: "there".to_owned() },
-            right(),
+            valid_response(),
         ])
-            .sees(text("right"))
-            .holds(|scene| {
-                let read = |path: &str| std::fs::read_to_string(scene.folder().join(path)).unwrap();
+            .expects(text("right"))
+            .also_checks(|test_host| {
+                let read = |path: &str| std::fs::read_to_string(test_host.folder().join(path)).unwrap();
                 assert_eq!([read("dropped"), read("home/.bashrc")], ["here", "there"]);
-                assert!(!std::path::Path::new("dropped").exists(), "it works where the host does");
+                assert!(!std::path::Path::new("dropped").exists(), "the child runs in the host's directory");
             });
 
-    s27_fork_bomb: "starts processes that start processes" =>
-        Row::working([Step::ForkBomb { generations: 5 }, right()])
-            .sees(text("right"));
+    s27_fork_bomb: "fork bomb" =>
+        Case::on_work([Step::ForkBomb { generations: 5 }, valid_response()])
+            .expects(text("right"));
 }

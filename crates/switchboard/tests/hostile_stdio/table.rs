@@ -1,4 +1,4 @@
-//! What a row of the table says, and the words it is written in.
+//! The description of a case, and the functions that build cases.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,144 +7,142 @@ use switchboard::limits::{Deadlines, Limits};
 use switchboard_config::ServerConfig;
 use switchboard_testkit::{Script, Step};
 
-use crate::harness::Scene;
+use crate::harness::TestHost;
 
 const MIB: u64 = 1024 * 1024;
 
-/// One hostile server, and what must come of it.
-pub(crate) struct Row {
-    /// How the server is started.
+/// One hostile server, and the expected behaviour of the host.
+pub(crate) struct Case {
     pub(crate) launch: Launch,
-    /// Variables of its entry.
+    /// Environment variables of the config entry.
     pub(crate) env: Vec<(&'static str, &'static str)>,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
-    /// The entry's own limits of time.
+    /// Timeouts of the config entry.
     pub(crate) call_timeout: Duration,
     pub(crate) startup_timeout: Duration,
-    /// How it starts.
     pub(crate) start: Start,
-    /// Which tools are called, one after the other, and what the caller sees.
-    pub(crate) calls: Vec<(&'static str, Sees)>,
-    /// What has become of the server after the calls.
-    pub(crate) afterwards: Afterwards,
-    /// By how many bytes the memory of the host may grow at its peak.
+    /// Consecutive calls: tool and expected outcome.
+    pub(crate) calls: Vec<(&'static str, Expected)>,
+    /// State of the server after the calls.
+    pub(crate) final_state: FinalState,
+    /// Maximum growth of the host's memory, in bytes.
     pub(crate) memory: u64,
-    /// What nobody may ever get to see.
+    /// A secret of the config entry that may appear in no message.
     pub(crate) secret: Option<&'static str>,
-    /// What else must hold.
+    /// An additional check before shutdown.
     pub(crate) check: Option<Check>,
 }
 
-pub(crate) type Check = Box<dyn Fn(&Scene)>;
+pub(crate) type Check = Box<dyn Fn(&TestHost)>;
 
 pub(crate) enum Launch {
-    /// The real child plays this script.
+    /// The scripted server runs this script.
     Script(Box<Script>),
-    /// Something else, made in the folder that is given.
-    Made(fn(&Path) -> ServerConfig),
+    /// The function prepares a program in the given directory and returns its entry.
+    Command(fn(&Path) -> ServerConfig),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     Connected,
-    /// Connected, but the tools could not be listed: the status says so in these words.
-    Unlisted(&'static str),
-    /// Given up, with these words.
+    /// Connected, but the tool listing failed; the error contains this text.
+    ListingFailed(&'static str),
+    /// Failed for good; the error contains this text.
     Failed(&'static str),
 }
 
-/// What the caller of a tool sees.
+/// Expected outcome of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Sees {
-    /// A result with these words in it.
+pub(crate) enum Expected {
+    /// A result that contains this text.
     Text(&'static str),
-    /// An error of this kind, with these words in it.
-    Error(Kind, &'static str),
+    /// An error of this kind that contains this text.
+    Error(ErrorKind, &'static str),
 }
 
-/// The typed errors of a call.
+/// The kinds of `CallError` that cases distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Unusable,
+pub(crate) enum ErrorKind {
+    InvalidResponse,
     TimedOut,
     OutcomeUnknown,
     NotSent,
-    Refused,
+    ErrorResponse,
     Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Afterwards {
+pub(crate) enum FinalState {
     /// The same process answers the next call.
-    Stays,
-    /// It is started anew by itself, and answers again.
-    ComesBack,
-    /// It is there, and answers no more.
+    SameProcess,
+    /// The server is restarted and answers the next call.
+    Restarted,
+    /// The process exists and no longer responds.
     Stuck,
-    /// It is gone for good.
-    Gone,
+    /// Not running.
+    NotRunning,
 }
 
-pub(crate) fn text(words: &'static str) -> Sees {
-    Sees::Text(words)
+pub(crate) fn text(message: &'static str) -> Expected {
+    Expected::Text(message)
 }
 
-pub(crate) fn unusable(words: &'static str) -> Sees {
-    Sees::Error(Kind::Unusable, words)
+pub(crate) fn invalid_response(message: &'static str) -> Expected {
+    Expected::Error(ErrorKind::InvalidResponse, message)
 }
 
-pub(crate) fn timed_out() -> Sees {
-    Sees::Error(Kind::TimedOut, "no response within")
+pub(crate) fn timed_out() -> Expected {
+    Expected::Error(ErrorKind::TimedOut, "no response within")
 }
 
-pub(crate) fn unknown(words: &'static str) -> Sees {
-    Sees::Error(Kind::OutcomeUnknown, words)
+pub(crate) fn outcome_unknown(message: &'static str) -> Expected {
+    Expected::Error(ErrorKind::OutcomeUnknown, message)
 }
 
-pub(crate) fn not_sent(words: &'static str) -> Sees {
-    Sees::Error(Kind::NotSent, words)
+pub(crate) fn not_sent(message: &'static str) -> Expected {
+    Expected::Error(ErrorKind::NotSent, message)
 }
 
-pub(crate) fn refused(words: &'static str) -> Sees {
-    Sees::Error(Kind::Refused, words)
+pub(crate) fn error_response(message: &'static str) -> Expected {
+    Expected::Error(ErrorKind::ErrorResponse, message)
 }
 
-/// A legacy server with the tools that every row has: `work`, which is up to no good, `echo` and
-/// `pid`, which are polite.
+/// A legacy server with the tools of every case: `work`, which misbehaves, `echo` and `pid`, which
+/// work.
 pub(crate) fn legacy() -> Script {
     Script::legacy().tool("work").tool("echo").tool("pid")
 }
 
-/// The same, as a modern server.
+/// The same tools on a modern server.
 pub(crate) fn modern() -> Script {
     Script::modern().tool("work").tool("echo").tool("pid")
 }
 
-/// The right answer to the request at hand.
-pub(crate) fn right() -> Step {
+/// A valid response to the current request.
+pub(crate) fn valid_response() -> Step {
     Step::text("right")
 }
 
-impl Row {
-    /// A server that plays this script.
-    pub(crate) fn of(script: Script) -> Self {
+impl Case {
+    /// A server that runs this script.
+    pub(crate) fn new(script: Script) -> Self {
         Self::launched(Launch::Script(Box::new(script)))
     }
 
-    /// A server that does this when its tool `work` is called.
-    pub(crate) fn working(steps: impl IntoIterator<Item = Step>) -> Self {
-        Self::of(legacy().on("tools/call work", steps))
+    /// A server that runs these steps when `work` is called.
+    pub(crate) fn on_work(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self::new(legacy().on("tools/call work", steps))
     }
 
-    /// A server that does this before it reads anything.
-    pub(crate) fn starting(steps: impl IntoIterator<Item = Step>) -> Self {
-        Self::of(legacy().on_start(steps))
+    /// A server that runs these steps at startup.
+    pub(crate) fn on_start(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self::new(legacy().on_start(steps))
     }
 
-    /// A server that is made in a folder.
-    pub(crate) fn made(make: fn(&Path) -> ServerConfig) -> Self {
-        Self::launched(Launch::Made(make))
+    /// A server with another command than the scripted server.
+    pub(crate) fn with_command(make: fn(&Path) -> ServerConfig) -> Self {
+        Self::launched(Launch::Command(make))
     }
 
     fn launched(launch: Launch) -> Self {
@@ -161,47 +159,47 @@ impl Row {
             startup_timeout: Duration::from_secs(15),
             start: Start::Connected,
             calls: Vec::new(),
-            afterwards: Afterwards::Stays,
+            final_state: FinalState::SameProcess,
             memory: 16 * MIB,
             secret: None,
             check: None,
         }
     }
 
-    /// `work` is called, and the caller sees this.
-    pub(crate) fn sees(self, sees: Sees) -> Self {
-        self.calls("work", sees)
+    /// Calls `work` and expects this outcome.
+    pub(crate) fn expects(self, expected: Expected) -> Self {
+        self.calls("work", expected)
     }
 
-    /// A tool is called, and the caller sees this.
-    pub(crate) fn calls(mut self, tool: &'static str, sees: Sees) -> Self {
-        self.calls.push((tool, sees));
+    /// Calls a tool and expects this outcome.
+    pub(crate) fn calls(mut self, tool: &'static str, expected: Expected) -> Self {
+        self.calls.push((tool, expected));
         self
     }
 
-    /// It never comes to a session, and the status says why.
-    pub(crate) fn does_not_start(mut self, words: &'static str) -> Self {
-        self.start = Start::Failed(words);
-        self.afterwards = Afterwards::Gone;
+    /// Expects that the server does not start.
+    pub(crate) fn start_fails(mut self, message: &'static str) -> Self {
+        self.start = Start::Failed(message);
+        self.final_state = FinalState::NotRunning;
         self
     }
 
-    /// It is connected, but has no tools, and the status says why.
-    pub(crate) fn lists_nothing(mut self, words: &'static str) -> Self {
-        self.start = Start::Unlisted(words);
-        self.afterwards = Afterwards::Gone;
+    /// Expects that the server connects and its tool listing fails.
+    pub(crate) fn listing_fails(mut self, message: &'static str) -> Self {
+        self.start = Start::ListingFailed(message);
+        self.final_state = FinalState::NotRunning;
         self
     }
 
-    /// Its session is lost, and it is started anew by itself.
-    pub(crate) fn comes_back(mut self) -> Self {
-        self.afterwards = Afterwards::ComesBack;
+    /// Expects that the server is restarted.
+    pub(crate) fn restarts(mut self) -> Self {
+        self.final_state = FinalState::Restarted;
         self
     }
 
-    /// It is there, and answers no more.
-    pub(crate) fn gets_stuck(mut self) -> Self {
-        self.afterwards = Afterwards::Stuck;
+    /// Expects that the process no longer responds.
+    pub(crate) fn becomes_stuck(mut self) -> Self {
+        self.final_state = FinalState::Stuck;
         self
     }
 
@@ -225,28 +223,28 @@ impl Row {
         self
     }
 
-    /// Its entry has a secret in a variable, and nobody may ever get to see it.
-    pub(crate) fn keeps(mut self, variable: &'static str, secret: &'static str) -> Self {
+    /// Adds a variable with a secret that may appear in no message.
+    pub(crate) fn has_secret(mut self, variable: &'static str, secret: &'static str) -> Self {
         self.env.push((variable, secret));
         self.secret = Some(secret);
         self
     }
 
-    /// This holds when all is over.
-    pub(crate) fn holds(mut self, check: impl Fn(&Scene) + 'static) -> Self {
+    /// Adds a check that runs before shutdown.
+    pub(crate) fn also_checks(mut self, check: impl Fn(&TestHost) + 'static) -> Self {
         self.check = Some(Box::new(check));
         self
     }
 }
 
-/// Makes a test of every row, and a list of their names.
-macro_rules! rows {
-    ($($name:ident: $does:literal => $row:expr;)+) => {
+/// Defines one test per case, and `NAMES` with the names of all cases.
+macro_rules! cases {
+    ($($name:ident: $description:literal => $case:expr;)+) => {
         pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),+];
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                crate::harness::play(stringify!($name), $does, $row).await;
+                crate::harness::run_case(stringify!($name), $description, $case).await;
             }
         )+
     };

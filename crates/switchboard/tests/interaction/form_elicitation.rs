@@ -1,4 +1,4 @@
-//! Forms: typed, checked, clean.
+//! Form elicitation: answers, defaults, validation, sensitive fields and sanitised texts.
 
 use serde_json::{Value, json};
 use switchboard::Readiness;
@@ -8,7 +8,7 @@ use switchboard_testkit::{Script, Step};
 
 use crate::common::{child, launch, permissive};
 
-use crate::scripted_interaction::{ERAS, Front, accept, forms, told};
+use crate::scripted_interaction::{ERAS, ScriptedInteraction, accept, forms, response};
 
 const ELICIT: &str = "elicitation/create";
 
@@ -18,7 +18,7 @@ fn form(fields: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn yes_no_and_neither_are_told_apart() {
+async fn accept_decline_and_cancel_are_distinct() {
     let question = form(&json!({"name": {"type": "string"}}));
     for (answer, expected) in [
         (
@@ -29,62 +29,67 @@ async fn yes_no_and_neither_are_told_apart() {
         (ElicitAnswer::Cancel, json!({"action": "cancel"})),
     ] {
         for era in ERAS {
-            let front = Front::new(forms()).answering(answer.clone());
-            let told = told(era, ELICIT, &question, &front).await;
-            assert_eq!(told, json!({"result": expected}), "{era:?}");
+            let interaction = ScriptedInteraction::new(forms()).with_answer(answer.clone());
+            let response = response_to(era, ELICIT, &question, &interaction).await;
+            assert_eq!(response, json!({"result": expected}), "{era:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_left_out_is_filled_in_with_what_the_server_proposed() {
+async fn missing_fields_get_default_values() {
     let fields = json!({
         "name": {"type": "string"},
         "age": {"type": "integer", "default": 30},
         "days": {"type": "array", "items": {"enum": ["mo", "tu"]}, "default": ["tu"]},
     });
     for era in ERAS {
-        let front = Front::new(forms()).answering(accept(&json!({"name": "Ada"})));
-        let told = told(era, ELICIT, &form(&fields), &front).await;
+        let interaction =
+            ScriptedInteraction::new(forms()).with_answer(accept(&json!({"name": "Ada"})));
+        let response = response_to(era, ELICIT, &form(&fields), &interaction).await;
         let content = json!({"name": "Ada", "age": 30, "days": ["tu"]});
-        assert_eq!(told["result"]["content"], content, "{era:?}");
+        assert_eq!(response["result"]["content"], content, "{era:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_fit_is_not_sent() {
+async fn invalid_answer_is_sent_as_cancel() {
     let question = form(&json!({"age": {"type": "integer", "maximum": 150}}));
-    for given in [
+    for content in [
         json!({"age": 151}),
         json!({"age": "old"}),
         json!({"more": 1}),
     ] {
         for era in ERAS {
-            let front = Front::new(forms()).answering(accept(&given));
-            let told = told(era, ELICIT, &question, &front).await;
-            assert_eq!(told, json!({"result": {"action": "cancel"}}), "{given}");
+            let interaction = ScriptedInteraction::new(forms()).with_answer(accept(&content));
+            let response = response_to(era, ELICIT, &question, &interaction).await;
+            assert_eq!(
+                response,
+                json!({"result": {"action": "cancel"}}),
+                "{content}"
+            );
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_mode_it_is_a_form() {
+async fn missing_mode_means_form() {
     for era in ERAS {
         for mode in [None, Some("form")] {
             let mut question = form(&json!({}));
             if let Some(mode) = mode {
                 question["mode"] = mode.into();
             }
-            let front = Front::new(forms());
-            let told = told(era, ELICIT, &question, &front).await;
-            assert_eq!(told["result"]["action"], "accept");
-            assert_eq!(front.fields(), []);
+            let interaction = ScriptedInteraction::new(forms());
+            let response = response_to(era, ELICIT, &question, &interaction).await;
+            assert_eq!(response["result"]["action"], "accept");
+            assert_eq!(interaction.fields(), []);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn e1_a_form_that_asks_for_secrets_says_so() {
+async fn fields_for_secrets_are_marked_sensitive() {
     let fields = json!({
         "password": {"type": "string"},
         "x": {"type": "string", "title": "GitHub token"},
@@ -92,16 +97,16 @@ async fn e1_a_form_that_asks_for_secrets_says_so() {
         "name": {"type": "string"},
     });
     for era in ERAS {
-        let front = Front::new(forms());
-        told(era, ELICIT, &form(&fields), &front).await;
-        let fields = front.fields();
+        let interaction = ScriptedInteraction::new(forms());
+        response_to(era, ELICIT, &form(&fields), &interaction).await;
+        let fields = interaction.fields();
         let flags: Vec<_> = fields.iter().map(|field| field.is_sensitive).collect();
         assert_eq!(flags, [true, true, true, false], "{era:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn e4_what_was_not_offered_is_refused() {
+async fn unoffered_interactions_are_refused() {
     let url =
         json!({"mode": "url", "message": "?", "url": "https://a.example", "elicitationId": "1"});
     let sampling = json!({"messages": [], "maxTokens": 1});
@@ -117,17 +122,20 @@ async fn e4_what_was_not_offered_is_refused() {
         (forms().sampling(), "roots/list", json!({})),
     ] {
         for era in ERAS {
-            let front = Front::new(offers);
-            let told = told(era, method, &params, &front).await;
-            assert!(told.get("error").is_some(), "{method} {params}: {told}");
-            assert_eq!(front.questions(), []);
-            assert_eq!(front.samplings(), []);
+            let interaction = ScriptedInteraction::new(offers);
+            let response = response_to(era, method, &params, &interaction).await;
+            assert!(
+                response.get("error").is_some(),
+                "{method} {params}: {response}"
+            );
+            assert_eq!(interaction.questions(), []);
+            assert_eq!(interaction.samplings(), []);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn e7_a_form_that_is_not_flat_is_refused_and_nobody_sees_it() {
+async fn invalid_form_schema_is_refused_unseen() {
     for fields in [
         json!({"a": {"type": "object", "properties": {"b": {"type": "string"}}}}),
         json!({"a": {"$ref": "https://evil.example/schema.json"}}),
@@ -138,19 +146,19 @@ async fn e7_a_form_that_is_not_flat_is_refused_and_nobody_sees_it() {
             .collect(),
     ] {
         for era in ERAS {
-            let front = Front::new(forms());
-            let told = told(era, ELICIT, &form(&fields), &front).await;
-            let error = &told["error"];
+            let interaction = ScriptedInteraction::new(forms());
+            let response = response_to(era, ELICIT, &form(&fields), &interaction).await;
+            let error = &response["error"];
             assert!(error.is_object(), "{era:?} {fields}");
             let text = error.to_string();
             assert!(text.contains("-32602"), "{text}");
-            assert_eq!(front.questions(), []);
+            assert_eq!(interaction.questions(), []);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn e8_words_are_clean_and_not_endless() {
+async fn form_texts_are_sanitized_and_truncated() {
     let mut question = form(&json!({"a": {
         "type": "string",
         "title": "\u{1b}[8mhidden\u{1b}[0m",
@@ -159,14 +167,14 @@ async fn e8_words_are_clean_and_not_endless() {
     let dialog = "\u{1b}[2J\u{1b}[HSwitchboard asks:\r\nAllow everything? \u{200b}[y/N]";
     question["message"] = format!("{dialog}{}", "!".repeat(100_000)).into();
     for era in ERAS {
-        let front = Front::new(forms());
-        told(era, ELICIT, &question, &front).await;
-        let [(message, _)] = &front.questions()[..] else {
+        let interaction = ScriptedInteraction::new(forms());
+        response_to(era, ELICIT, &question, &interaction).await;
+        let [(message, _)] = &interaction.questions()[..] else {
             panic!("not one question")
         };
         assert!(message.starts_with("Switchboard asks:\nAllow everything? [y/N]!!!"));
         assert!(message.len() < 5_000 && message.ends_with('…'));
-        let [field] = &front.fields()[..] else {
+        let [field] = &interaction.fields()[..] else {
             panic!("not one field")
         };
         assert_eq!(field.label(), "hidden");
@@ -175,7 +183,7 @@ async fn e8_words_are_clean_and_not_endless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_without_words_or_of_unknown_kind_is_refused() {
+async fn malformed_elicitation_is_refused() {
     for question in [
         json!({}),
         json!({"message": 1}),
@@ -185,16 +193,19 @@ async fn a_question_without_words_or_of_unknown_kind_is_refused() {
         json!([]),
     ] {
         for era in ERAS {
-            let front = Front::new(forms().elicitation_url());
-            let told = told(era, ELICIT, &question, &front).await;
-            assert!(told.get("error").is_some(), "{era:?} {question}: {told}");
-            assert_eq!(front.questions(), []);
+            let interaction = ScriptedInteraction::new(forms().elicitation_url());
+            let response = response_to(era, ELICIT, &question, &interaction).await;
+            assert!(
+                response.get("error").is_some(),
+                "{era:?} {question}: {response}"
+            );
+            assert_eq!(interaction.questions(), []);
         }
     }
 }
 
 #[tokio::test]
-async fn a_secret_of_the_entry_is_masked_in_what_the_server_asks() {
+async fn secrets_are_masked_in_server_requests() {
     let question = {
         let mut question = form(&json!({"a": {"type": "string", "title": "hunter2-hunter2?"}}));
         question["message"] = "hunter2-hunter2?".into();
@@ -209,17 +220,20 @@ async fn a_secret_of_the_entry_is_masked_in_what_the_server_asks() {
             Step::text("asked"),
         ],
     );
-    let front = Front::new(forms().sampling());
+    let interaction = ScriptedInteraction::new(forms().sampling());
     let config = child(&script, "asks-with-secrets").env("TOKEN", "hunter2-hunter2");
     let host = permissive()
-        .interaction(front.clone())
+        .interaction(interaction.clone())
         .launch(launch("s", config))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
     host.call("mcp__s__ask", json!({})).await.unwrap();
     host.shutdown().await;
-    assert_eq!(front.questions()[0].0, "***?");
-    assert_eq!(front.fields()[0].label(), "***?");
-    assert_eq!(front.samplings()[0].system_prompt.as_deref(), Some("***"));
+    assert_eq!(interaction.questions()[0].0, "***?");
+    assert_eq!(interaction.fields()[0].label(), "***?");
+    assert_eq!(
+        interaction.samplings()[0].system_prompt.as_deref(),
+        Some("***")
+    );
 }

@@ -1,4 +1,4 @@
-//! What servers log: asked for, passed on, at a bounded pace.
+//! Server log messages: log level, events and rate limit.
 
 use serde_json::{Value, json};
 use switchboard::Event;
@@ -6,7 +6,7 @@ use switchboard::mcp::{Era, LogLevel};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 use crate::common::permissive;
-use crate::scripted_interaction::{ERAS, started};
+use crate::scripted_interaction::{ERAS, start_host};
 
 const SET_LEVEL: &str = "logging/setLevel";
 
@@ -17,8 +17,8 @@ fn log(level: &str, data: &Value) -> Step {
     }
 }
 
-/// A server that says it has a log.
-fn with_log(era: Era) -> Script {
+/// A server that declares the logging capability.
+fn server_with_logging(era: Era) -> Script {
     let capabilities = json!({"tools": {}, "logging": {}});
     let info = json!({"name": "s", "version": "1"});
     match era {
@@ -33,71 +33,76 @@ fn with_log(era: Era) -> Script {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_level_is_asked_for_where_it_is_wanted_and_can_be_had() {
+async fn log_level_is_set_if_supported() {
     for level in [None, Some(LogLevel::Warning)] {
-        for (script, has_log) in [(with_log(Era::Legacy), true), (Script::legacy(), false)] {
+        for (script, has_logging) in [
+            (server_with_logging(Era::Legacy), true),
+            (Script::legacy(), false),
+        ] {
             let script = script.tool("echo").on(SET_LEVEL, [Step::Reply(json!({}))]);
             let server = MemoryServer::new(script);
             let builder = level.into_iter().fold(permissive(), |builder, level| {
                 builder.server_log_level(level)
             });
-            let host = started(builder, &server).await;
+            let host = start_host(builder, &server).await;
             host.call("mcp__s__echo", json!({"message": "m"}))
                 .await
                 .unwrap();
-            let asked = server.received_with(SET_LEVEL);
-            let asked: Vec<_> = asked
+            let requests = server.received_with(SET_LEVEL);
+            let requests: Vec<_> = requests
                 .iter()
-                .map(|asked| &asked["params"]["level"])
+                .map(|requests| &requests["params"]["level"])
                 .collect();
             match level {
-                Some(_) if has_log => assert_eq!(asked, ["warning"]),
-                _ => assert_eq!(asked.len(), 0),
+                Some(_) if has_logging => assert_eq!(requests, ["warning"]),
+                _ => assert_eq!(requests.len(), 0),
             }
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_server_is_told_the_level_with_each_request() {
+async fn modern_requests_carry_log_level() {
     const KEY: &str = "io.modelcontextprotocol/logLevel";
     for level in [None, Some(LogLevel::Debug)] {
-        let server = MemoryServer::new(with_log(Era::Modern).tool("echo"));
+        let server = MemoryServer::new(server_with_logging(Era::Modern).tool("echo"));
         let builder = level.into_iter().fold(permissive(), |builder, level| {
             builder.server_log_level(level)
         });
-        let host = started(builder, &server).await;
+        let host = start_host(builder, &server).await;
         host.call("mcp__s__echo", json!({"message": "m"}))
             .await
             .unwrap();
         let call = &server.received_with("tools/call")[0];
-        let told = call["params"]["_meta"].get(KEY);
-        assert_eq!(told, level.map(|_| json!("debug")).as_ref());
+        let response = call["params"]["_meta"].get(KEY);
+        assert_eq!(response, level.map(|_| json!("debug")).as_ref());
         assert_eq!(server.received_with(SET_LEVEL).len(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_set_its_level_is_used_all_the_same() {
-    let script = with_log(Era::Legacy).tool("echo");
+async fn failing_set_level_does_not_fail_connect() {
+    let script = server_with_logging(Era::Legacy).tool("echo");
     let script = script.on(SET_LEVEL, [Step::error(-32603, "broken")]);
     let server = MemoryServer::new(script);
     let builder = permissive().server_log_level(LogLevel::Info);
-    let host = started(builder, &server).await;
+    let host = start_host(builder, &server).await;
     host.call("mcp__s__echo", json!({"message": "m"}))
         .await
         .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_messages_is_counted_and_told() {
+async fn excess_log_messages_are_skipped_and_counted() {
     for era in ERAS {
         let steps = (0..1_000)
             .map(|n| log("info", &json!(n)))
             .chain([Step::text("done")]);
-        let script = with_log(era).tool("flood").on("tools/call flood", steps);
+        let script = server_with_logging(era)
+            .tool("flood")
+            .on("tools/call flood", steps);
         let server = MemoryServer::new(script);
-        let host = started(permissive(), &server).await;
+        let host = start_host(permissive(), &server).await;
         let mut events = host.events();
         host.call("mcp__s__flood", json!({})).await.unwrap();
         host.shutdown().await;

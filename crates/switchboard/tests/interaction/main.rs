@@ -1,5 +1,5 @@
-//! What servers ask of people and models, in both eras, and what becomes of those who ask for too
-//! much. The ids E1 to E11 are those of the list of hostile behaviours that the project keeps.
+//! Requests from servers to users and models, in both eras: elicitation, sampling, roots, logging,
+//! and their limits.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! How often servers may ask.
+//! Rate limits of elicitation and sampling.
 
 use std::time::Duration;
 
@@ -9,29 +9,31 @@ use switchboard::mcp::Era;
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 use crate::common::permissive;
-use crate::scripted_interaction::{ERAS, Front, asking, forms, script, started};
+use crate::scripted_interaction::{
+    ERAS, ScriptedInteraction, forms, script, server_asking, start_host,
+};
 
-fn questions(count: usize) -> impl Iterator<Item = Step> {
+fn elicitations(count: usize) -> impl Iterator<Item = Step> {
     (0..count).map(|n| {
         let id = json!(format!("q{n}"));
         let params = json!({"message": "?"});
-        let asked =
+        let request =
             json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params});
-        Step::raw(&asked.to_string())
+        Step::raw(&request.to_string())
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn e3_a_thousand_questions_in_a_row_are_limited() {
-    let steps = questions(1_000).chain([Step::text("asked")]);
+async fn elicitation_flood_is_rate_limited() {
+    let steps = elicitations(1_000).chain([Step::text("asked")]);
     let script = Script::legacy().tool("ask").on("tools/call ask", steps);
     let server = MemoryServer::new(script);
-    let front = Front::new(forms());
-    let host = started(permissive().interaction(front.clone()), &server).await;
+    let interaction = ScriptedInteraction::new(forms());
+    let host = start_host(permissive().interaction(interaction.clone()), &server).await;
     let mut events = host.events();
     host.call("mcp__s__ask", json!({})).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(front.questions().len(), 10);
+    assert_eq!(interaction.elicitations().len(), 10);
     let messages = server.received();
     let closed = |message: &&serde_json::Value| message["result"]["action"] == "cancel";
     let closed = messages.iter().filter(closed).count();
@@ -55,7 +57,7 @@ async fn e3_a_thousand_questions_in_a_row_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn e3_questions_in_the_middle_of_calls_are_limited_too() {
+async fn elicitations_during_calls_are_rate_limited() {
     for era in ERAS {
         let question = json!({"message": "?"});
         let steps = match era {
@@ -65,12 +67,13 @@ async fn e3_questions_in_the_middle_of_calls_are_limited_too() {
             ],
             Era::Modern => {
                 let requests = json!({"a": {"method": "elicitation/create", "params": question}});
-                let asked = json!({"resultType": "input_required", "inputRequests": requests});
-                // One question for two calls as they come: each is asked, and then told.
+                let request = json!({"resultType": "input_required", "inputRequests": requests});
+                // Calls alternate: an odd call gets the question, the following even call gets the
+                // result.
                 let odd = (1..40).map(|n| {
                     Step::until(
                         2 * n - 1,
-                        [Step::after(2 * n - 1, [Step::Reply(asked.clone())])],
+                        [Step::after(2 * n - 1, [Step::Reply(request.clone())])],
                     )
                 });
                 let even =
@@ -79,61 +82,61 @@ async fn e3_questions_in_the_middle_of_calls_are_limited_too() {
             }
         };
         let server = MemoryServer::new(script(era).tool("ask").on("tools/call ask", steps));
-        let front = Front::new(forms());
-        let host = started(permissive().interaction(front.clone()), &server).await;
+        let interaction = ScriptedInteraction::new(forms());
+        let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         for _ in 0..15 {
             host.call("mcp__s__ask", json!({})).await.unwrap();
         }
-        assert_eq!(front.questions().len(), 10, "{era:?}");
+        assert_eq!(interaction.elicitations().len(), 10, "{era:?}");
         tokio::time::advance(Duration::from_secs(61)).await;
         host.call("mcp__s__ask", json!({})).await.unwrap();
-        assert_eq!(front.questions().len(), 11, "{era:?}");
+        assert_eq!(interaction.elicitations().len(), 11, "{era:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_server_asks_one_thing_at_a_time() {
-    let steps = questions(5).chain([Step::text("asked")]);
+async fn elicitations_of_one_server_are_serialized() {
+    let steps = elicitations(5).chain([Step::text("asked")]);
     let script = Script::legacy().tool("ask").on("tools/call ask", steps);
     let server = MemoryServer::new(script);
-    let front = Front {
-        thinks: Duration::from_secs(100),
-        ..Front::new(forms())
+    let interaction = ScriptedInteraction {
+        delay: Duration::from_secs(100),
+        ..ScriptedInteraction::new(forms())
     };
-    let host = started(permissive().interaction(front.clone()), &server).await;
+    let host = start_host(permissive().interaction(interaction.clone()), &server).await;
     host.call("mcp__s__ask", json!({})).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1_000)).await;
-    assert_eq!(front.questions().len(), 5);
-    assert_eq!(front.most_open(), 1);
+    assert_eq!(interaction.elicitations().len(), 5);
+    assert_eq!(interaction.max_open(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn completions_have_a_limit_of_their_own() {
+async fn sampling_has_its_own_limit() {
     for era in ERAS {
         let params = json!({"messages": [], "maxTokens": 1});
-        let server = asking(era, "sampling/createMessage", &params);
-        let front = Front::new(forms().sampling());
+        let server = server_asking(era, "sampling/createMessage", &params);
+        let interaction = ScriptedInteraction::new(forms().sampling());
         let mut limits = Limits::default();
         limits.samplings_per_minute = 0;
-        let builder = permissive().interaction(front.clone()).limits(limits);
-        let host = started(builder, &server).await;
-        let told = crate::scripted_interaction::answer_in(era, &host, &server).await;
-        let text = told["error"].to_string();
+        let builder = permissive().interaction(interaction.clone()).limits(limits);
+        let host = start_host(builder, &server).await;
+        let response = crate::scripted_interaction::call_ask(era, &host, &server).await;
+        let text = response["error"].to_string();
         assert!(text.contains("samplings_per_minute"), "{text}");
-        assert_eq!(front.samplings(), []);
+        assert_eq!(interaction.samplings(), []);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limit_outlives_a_session() {
-    let server = asking(Era::Legacy, "elicitation/create", &json!({"message": "?"}));
-    let front = Front::new(forms());
+async fn rate_limit_survives_reconnect() {
+    let server = server_asking(Era::Legacy, "elicitation/create", &json!({"message": "?"}));
+    let interaction = ScriptedInteraction::new(forms());
     let mut limits = Limits::default();
     limits.questions_per_minute = 1;
-    let builder = permissive().interaction(front.clone()).limits(limits);
-    let host = started(builder, &server).await;
+    let builder = permissive().interaction(interaction.clone()).limits(limits);
+    let host = start_host(builder, &server).await;
     host.call("mcp__s__ask", json!({})).await.unwrap();
     host.reconnect("s").await.unwrap();
     host.call("mcp__s__ask", json!({})).await.unwrap();
-    assert_eq!(front.questions().len(), 1);
+    assert_eq!(interaction.elicitations().len(), 1);
 }

@@ -1,32 +1,34 @@
-//! Folders that servers may work in.
+//! Roots: the directories that the client offers to servers.
 
 use serde_json::{Value, json};
 use switchboard::interaction::{Offers, Root};
 use switchboard::mcp::Era;
 
 use crate::common::permissive;
-use crate::scripted_interaction::{ERAS, Front, answer_in, asking, started, told};
+use crate::scripted_interaction::{
+    ERAS, ScriptedInteraction, call_ask, response, server_asking, start_host,
+};
 
 const CHANGED: &str = "notifications/roots/list_changed";
 
-fn with_roots() -> Front {
-    Front {
+fn interaction_with_roots() -> ScriptedInteraction {
+    ScriptedInteraction {
         roots: vec![
             Root::new("file:///project"),
             Root::new("https://example.com/"),
             Root::new("file://elsewhere/share"),
             Root::new("/plain"),
         ],
-        ..Front::new(Offers::default().roots())
+        ..ScriptedInteraction::new(Offers::default().roots())
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_folders_of_this_machine_are_told() {
+async fn only_local_file_roots_are_sent() {
     for era in ERAS {
-        let told = told(era, "roots/list", &json!({}), &with_roots()).await;
+        let response = response_to(era, "roots/list", &json!({}), &interaction_with_roots()).await;
         assert_eq!(
-            told,
+            response,
             json!({"result": {"roots": [{"uri": "file:///project"}]}}),
             "{era:?}"
         );
@@ -34,31 +36,31 @@ async fn only_folders_of_this_machine_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_set_of_folders_needs_no_front() {
+async fn configured_roots_need_no_interaction() {
     for era in ERAS {
-        let server = asking(era, "roots/list", &json!({}));
+        let server = server_asking(era, "roots/list", &json!({}));
         let builder = permissive().roots(["/project/a b", "relative"]);
-        let host = started(builder, &server).await;
-        let told = answer_in(era, &host, &server).await;
+        let host = start_host(builder, &server).await;
+        let response = call_ask(era, &host, &server).await;
         let expected = json!({"roots": [{"uri": "file:///project/a%20b", "name": "a b"}]});
-        assert_eq!(told["result"], expected, "{era:?}");
+        assert_eq!(response["result"], expected, "{era:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_announced_to_those_who_were_told_so() {
-    for (era, front, expected) in [
-        (Era::Legacy, with_roots(), 1),
-        (Era::Modern, with_roots(), 0),
-        (Era::Legacy, Front::new(Offers::default()), 0),
+async fn roots_change_is_sent_if_declared() {
+    for (era, interaction, expected) in [
+        (Era::Legacy, interaction_with_roots(), 1),
+        (Era::Modern, interaction_with_roots(), 0),
+        (Era::Legacy, ScriptedInteraction::new(Offers::default()), 0),
     ] {
-        let server = asking(era, "ping", &json!({}));
-        let host = started(permissive().interaction(front), &server).await;
+        let server = server_asking(era, "ping", &json!({}));
+        let host = start_host(permissive().interaction(interaction), &server).await;
         host.notify_roots_changed();
         let _ = host.call("mcp__s__ask", json!({})).await;
         assert_eq!(server.received_with(CHANGED).len(), expected, "{era:?}");
-        if let Some(hello) = server.received_with("initialize").first() {
-            let roots = &hello["params"]["capabilities"]["roots"];
+        if let Some(initialize) = server.received_with("initialize").first() {
+            let roots = &initialize["params"]["capabilities"]["roots"];
             let declared = if expected == 1 {
                 json!({"listChanged": true})
             } else {

@@ -1,4 +1,4 @@
-//! Completions by a model: off unless offered, and bounded.
+//! Sampling: disabled unless offered, and limited.
 
 use serde_json::{Value, json};
 use switchboard::Readiness;
@@ -7,12 +7,14 @@ use switchboard::mcp::Era;
 use switchboard::sampling::ContextWish;
 
 use crate::common::{InMemory, permissive};
-use crate::scripted_interaction::{ERAS, Front, Wanted, asking, told};
+use crate::scripted_interaction::{
+    ERAS, SamplingRecord, ScriptedInteraction, response, server_asking,
+};
 
 const SAMPLE: &str = "sampling/createMessage";
 
-fn model() -> Front {
-    Front::new(Offers::default().sampling())
+fn sampling_interaction() -> ScriptedInteraction {
+    ScriptedInteraction::new(Offers::default().sampling())
 }
 
 fn request(extra: &Value) -> Value {
@@ -27,8 +29,8 @@ fn request(extra: &Value) -> Value {
     request
 }
 
-fn wanted() -> Wanted {
-    Wanted {
+fn expected_record() -> SamplingRecord {
+    SamplingRecord {
         server: "s".to_owned(),
         max_tokens: 100,
         tokens_asked: Some(100),
@@ -39,93 +41,102 @@ fn wanted() -> Wanted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_read_and_answered() {
+async fn sampling_request_is_parsed_and_answered() {
     for era in ERAS {
-        let front = model();
-        let told = told(era, SAMPLE, &request(&json!({})), &front).await;
-        assert_eq!(told, json!({"result": {"model": "m"}}), "{era:?}");
-        assert_eq!(front.samplings(), [wanted()]);
+        let interaction = sampling_interaction();
+        let response = response_to(era, SAMPLE, &request(&json!({})), &interaction).await;
+        assert_eq!(response, json!({"result": {"model": "m"}}), "{era:?}");
+        assert_eq!(interaction.samplings(), [expected_record()]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn e5_tools_and_the_context_of_others_are_not_to_be_had() {
+async fn sampling_tools_and_context_need_capability() {
     let tools = json!([{"name": "shell", "inputSchema": {"type": "object"}}]);
     for era in ERAS {
         for extra in [
             json!({"tools": tools}),
             json!({"toolChoice": {"mode": "required"}}),
         ] {
-            let front = model();
-            let told = told(era, SAMPLE, &request(&extra), &front).await;
-            assert!(told["error"].to_string().contains("-32602"), "{told}");
-            assert_eq!(front.samplings(), []);
+            let interaction = sampling_interaction();
+            let response = response_to(era, SAMPLE, &request(&extra), &interaction).await;
+            assert!(
+                response["error"].to_string().contains("-32602"),
+                "{response}"
+            );
+            assert_eq!(interaction.samplings(), []);
         }
-        for (written, context_wish) in [
+        for (value, context_wish) in [
             ("allServers", ContextWish::AllServers),
             ("thisServer", ContextWish::ThisServer),
             ("none", ContextWish::None),
         ] {
-            let front = model();
-            let extra = json!({"includeContext": written});
-            told(era, SAMPLE, &request(&extra), &front).await;
-            let expected = Wanted {
+            let interaction = sampling_interaction();
+            let extra = json!({"includeContext": value});
+            response_to(era, SAMPLE, &request(&extra), &interaction).await;
+            let expected = SamplingRecord {
                 context_wish,
-                ..wanted()
+                ..expected_record()
             };
-            assert_eq!(front.samplings(), [expected]);
+            assert_eq!(interaction.samplings(), [expected]);
         }
-        let front = Front::new(Offers::default().sampling_tools());
-        told(era, SAMPLE, &request(&json!({"tools": tools})), &front).await;
-        assert!(front.samplings()[0].has_tools);
+        let interaction = ScriptedInteraction::new(Offers::default().sampling_tools());
+        response_to(
+            era,
+            SAMPLE,
+            &request(&json!({"tools": tools})),
+            &interaction,
+        )
+        .await;
+        assert!(interaction.samplings()[0].has_tools);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn e6_a_million_tokens_are_lowered_to_the_limit() {
+async fn max_tokens_is_clamped_to_limit() {
     for era in ERAS {
-        for (written, tokens) in [
+        for (value, tokens) in [
             (json!(1_000_000), 1_000_000),
             (json!(1e6), 1_000_000),
             (json!(1e300), u64::MAX),
         ] {
-            let front = model();
-            told(
+            let interaction = sampling_interaction();
+            response_to(
                 era,
                 SAMPLE,
-                &request(&json!({"maxTokens": written})),
-                &front,
+                &request(&json!({"maxTokens": value})),
+                &interaction,
             )
             .await;
-            let expected = Wanted {
+            let expected = SamplingRecord {
                 max_tokens: 8_192,
                 tokens_asked: Some(tokens),
-                ..wanted()
+                ..expected_record()
             };
-            assert_eq!(front.samplings(), [expected]);
+            assert_eq!(interaction.samplings(), [expected]);
         }
-        for written in [json!(0), json!(-1), json!(1.5), json!("many")] {
-            let front = model();
-            let extra = json!({"maxTokens": written});
-            let told = told(era, SAMPLE, &request(&extra), &front).await;
-            assert!(told.get("error").is_some(), "{written}: {told}");
-            assert_eq!(front.samplings(), []);
+        for value in [json!(0), json!(-1), json!(1.5), json!("many")] {
+            let interaction = sampling_interaction();
+            let extra = json!({"maxTokens": value});
+            let response = response_to(era, SAMPLE, &request(&extra), &interaction).await;
+            assert!(response.get("error").is_some(), "{value}: {response}");
+            assert_eq!(interaction.samplings(), []);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_offered_can_differ_from_server_to_server() {
+async fn capabilities_may_differ_per_server() {
     for era in ERAS {
-        let server = asking(era, SAMPLE, &request(&json!({})));
-        let front = model();
+        let server = server_asking(era, SAMPLE, &request(&json!({})));
+        let interaction = sampling_interaction();
         let host = permissive()
-            .interaction(front.clone())
-            .connector("shunned", InMemory(server.clone()))
+            .interaction(interaction.clone())
+            .connector("excluded", InMemory(server.clone()))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
-        let outcome = host.call("mcp__shunned__ask", json!({})).await;
+        let outcome = host.call("mcp__excluded__ask", json!({})).await;
         match era {
             Era::Legacy => assert!(outcome.unwrap().to_text().contains("-32601")),
             Era::Modern => assert!(
@@ -135,6 +146,6 @@ async fn what_is_offered_can_differ_from_server_to_server() {
                     .contains("does not support")
             ),
         }
-        assert_eq!(front.samplings(), []);
+        assert_eq!(interaction.samplings(), []);
     }
 }

@@ -1,4 +1,4 @@
-//! Somebody who notes what is asked and answers as told, and servers that ask.
+//! An `Interaction` with fixed answers that records requests, and servers that send requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,27 +17,27 @@ use crate::common::{InMemory, permissive};
 
 pub(crate) const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// Notes what is asked, thinks, and gives its answer.
+/// Records every request and answers after a delay.
 #[derive(Clone)]
-pub(crate) struct Front {
+pub(crate) struct ScriptedInteraction {
     pub(crate) offers: Offers,
     pub(crate) answer: ElicitAnswer,
-    pub(crate) thinks: Duration,
+    pub(crate) delay: Duration,
     pub(crate) roots: Vec<Root>,
-    pub(crate) noted: Arc<Mutex<Noted>>,
+    pub(crate) recorded: Arc<Mutex<RecordedRequests>>,
 }
 
 #[derive(Default)]
-pub(crate) struct Noted {
+pub(crate) struct RecordedRequests {
     questions: Vec<(String, ElicitMode)>,
-    samplings: Vec<Wanted>,
+    samplings: Vec<SamplingRecord>,
     open: usize,
-    most_open: usize,
+    max_open: usize,
 }
 
-/// What was asked of the model.
+/// A recorded sampling request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct SamplingRecord {
     pub(crate) server: String,
     pub(crate) max_tokens: u64,
     pub(crate) tokens_asked: Option<u64>,
@@ -46,27 +46,27 @@ pub(crate) struct Wanted {
     pub(crate) system_prompt: Option<String>,
 }
 
-impl Front {
+impl ScriptedInteraction {
     pub(crate) fn new(offers: Offers) -> Self {
         Self {
             offers,
             answer: accept(&json!({})),
-            thinks: Duration::ZERO,
+            delay: Duration::ZERO,
             roots: Vec::new(),
-            noted: Arc::default(),
+            recorded: Arc::default(),
         }
     }
 
-    pub(crate) fn answering(self, answer: ElicitAnswer) -> Self {
+    pub(crate) fn with_answer(self, answer: ElicitAnswer) -> Self {
         Self { answer, ..self }
     }
 
-    /// The questions that it saw.
+    /// The recorded elicitations.
     pub(crate) fn questions(&self) -> Vec<(String, ElicitMode)> {
-        self.noted.lock().unwrap().questions.clone()
+        self.recorded.lock().unwrap().questions.clone()
     }
 
-    /// The fields of the only form that it saw.
+    /// The fields of the only recorded form.
     pub(crate) fn fields(&self) -> Vec<Field> {
         match &self.questions()[..] {
             [(_, ElicitMode::Form(form))] => form.fields.clone(),
@@ -74,12 +74,12 @@ impl Front {
         }
     }
 
-    pub(crate) fn samplings(&self) -> Vec<Wanted> {
-        self.noted.lock().unwrap().samplings.clone()
+    pub(crate) fn samplings(&self) -> Vec<SamplingRecord> {
+        self.recorded.lock().unwrap().samplings.clone()
     }
 
-    pub(crate) fn most_open(&self) -> usize {
-        self.noted.lock().unwrap().most_open
+    pub(crate) fn max_open(&self) -> usize {
+        self.recorded.lock().unwrap().max_open
     }
 }
 
@@ -87,13 +87,13 @@ pub(crate) fn accept(content: &Value) -> ElicitAnswer {
     ElicitAnswer::Accept(content.as_object().cloned().unwrap_or_default())
 }
 
-impl Interaction for Front {
+impl Interaction for ScriptedInteraction {
     fn offers(&self) -> Offers {
         self.offers
     }
 
     fn offers_to(&self, server: &ServerName) -> Offers {
-        if server.as_str() == "shunned" {
+        if server.as_str() == "excluded" {
             return Offers::default();
         }
         self.offers
@@ -105,27 +105,31 @@ impl Interaction for Front {
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         {
-            let mut noted = self.noted.lock().unwrap();
-            noted.questions.push((question.message, question.mode));
-            noted.open += 1;
-            noted.most_open = noted.most_open.max(noted.open);
+            let mut recorded = self.recorded.lock().unwrap();
+            recorded.questions.push((question.message, question.mode));
+            recorded.open += 1;
+            recorded.max_open = recorded.max_open.max(recorded.open);
         }
         Box::pin(async move {
-            tokio::time::sleep(self.thinks).await;
-            self.noted.lock().unwrap().open -= 1;
+            tokio::time::sleep(self.delay).await;
+            self.recorded.lock().unwrap().open -= 1;
             self.answer.clone()
         })
     }
 
     fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
-        self.noted.lock().unwrap().samplings.push(Wanted {
-            server: request.server.to_string(),
-            max_tokens: request.max_tokens,
-            tokens_asked: request.tokens_asked,
-            context_wish: request.context_wish,
-            has_tools: request.tools.is_some(),
-            system_prompt: request.system_prompt,
-        });
+        self.recorded
+            .lock()
+            .unwrap()
+            .samplings
+            .push(SamplingRecord {
+                server: request.server.to_string(),
+                max_tokens: request.max_tokens,
+                tokens_asked: request.tokens_asked,
+                context_wish: request.context_wish,
+                has_tools: request.tools.is_some(),
+                system_prompt: request.system_prompt,
+            });
         Box::pin(std::future::ready(Ok(json!({"model": "m"}))))
     }
 
@@ -134,7 +138,7 @@ impl Interaction for Front {
     }
 }
 
-/// A server of this era.
+/// A script of this era.
 pub(crate) fn script(era: Era) -> Script {
     match era {
         Era::Legacy => Script::legacy(),
@@ -142,8 +146,8 @@ pub(crate) fn script(era: Era) -> Script {
     }
 }
 
-/// A server whose tool `ask` asks this first, in the way of its era.
-pub(crate) fn asking(era: Era, method: &str, params: &Value) -> MemoryServer {
+/// A server whose tool `ask` first sends this request, in the form of its era.
+pub(crate) fn server_asking(era: Era, method: &str, params: &Value) -> MemoryServer {
     let steps = match era {
         Era::Legacy => vec![
             Step::request(method, params.clone()),
@@ -151,9 +155,9 @@ pub(crate) fn asking(era: Era, method: &str, params: &Value) -> MemoryServer {
         ],
         Era::Modern => {
             let requests = json!({"a": {"method": method, "params": params}});
-            let asked = json!({"resultType": "input_required", "inputRequests": requests});
+            let input_required = json!({"resultType": "input_required", "inputRequests": requests});
             vec![
-                Step::until(1, [Step::Reply(asked)]),
+                Step::until(1, [Step::Reply(input_required)]),
                 Step::after(2, [Step::text("done")]),
             ]
         }
@@ -162,8 +166,8 @@ pub(crate) fn asking(era: Era, method: &str, params: &Value) -> MemoryServer {
     MemoryServer::new(script.on("tools/call ask", steps))
 }
 
-/// Adds the server under the name `s` and starts it.
-pub(crate) async fn started(builder: HostBuilder, server: &MemoryServer) -> Host {
+/// Starts a host with the server under the name `s`.
+pub(crate) async fn start_host(builder: HostBuilder, server: &MemoryServer) -> Host {
     let host = builder
         .connector("s", InMemory(server.clone()))
         .start()
@@ -172,22 +176,28 @@ pub(crate) async fn started(builder: HostBuilder, server: &MemoryServer) -> Host
     host
 }
 
-/// What a server is told that asks this: `result` or `error`.
-pub(crate) async fn told(era: Era, method: &str, params: &Value, front: &Front) -> Value {
-    let server = asking(era, method, params);
-    let host = started(permissive().interaction(front.clone()), &server).await;
-    answer_in(era, &host, &server).await
+/// Lets a server send this request. Returns the `result` or `error` that the server received.
+pub(crate) async fn response_to(
+    era: Era,
+    method: &str,
+    params: &Value,
+    interaction: &ScriptedInteraction,
+) -> Value {
+    let server = server_asking(era, method, params);
+    let host = start_host(permissive().interaction(interaction.clone()), &server).await;
+    call_ask(era, &host, &server).await
 }
 
-/// Has the tool ask, and returns what it was told.
-pub(crate) async fn answer_in(era: Era, host: &Host, server: &MemoryServer) -> Value {
+/// Calls `ask` and returns the `result` or `error` that the server received.
+pub(crate) async fn call_ask(era: Era, host: &Host, server: &MemoryServer) -> Value {
     let output = host.call("mcp__s__ask", json!({})).await;
     match era {
         Era::Legacy => {
-            let told: Value = serde_json::from_str(&output.unwrap().to_text()).unwrap();
+            let response: Value = serde_json::from_str(&output.unwrap().to_text()).unwrap();
             let members = ["result", "error"].into_iter();
-            let told = members.filter_map(|key| Some((key.to_owned(), told.get(key)?.clone())));
-            Value::Object(told.collect())
+            let response =
+                members.filter_map(|key| Some((key.to_owned(), response.get(key)?.clone())));
+            Value::Object(response.collect())
         }
         Era::Modern => match output {
             Ok(_) => {

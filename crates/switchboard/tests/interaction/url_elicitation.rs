@@ -1,4 +1,4 @@
-//! Addresses to visit: shown in full, judged by their looks, never opened.
+//! URL elicitation: shown in full, checked for suspicious hosts, never opened.
 
 use serde_json::{Value, json};
 use switchboard::elicit::{AddressWarning, ElicitAnswer, ElicitMode};
@@ -6,43 +6,51 @@ use switchboard::interaction::Offers;
 use switchboard::mcp::Era;
 
 use crate::common::permissive;
-use crate::scripted_interaction::{ERAS, Front, accept, answer_in, asking, started, told};
+use crate::scripted_interaction::{
+    ERAS, ScriptedInteraction, accept, call_ask, response, server_asking, start_host,
+};
 
 const ELICIT: &str = "elicitation/create";
 
-fn visit(url: &str) -> Value {
+fn url_elicitation(url: &str) -> Value {
     json!({"mode": "url", "message": "go", "url": url, "elicitationId": "e-1"})
 }
 
-fn visitor() -> Front {
-    Front::new(Offers::default().elicitation().elicitation_url())
+fn url_interaction() -> ScriptedInteraction {
+    ScriptedInteraction::new(Offers::default().elicitation().elicitation_url())
 }
 
 #[tokio::test(start_paused = true)]
-async fn consent_is_told_and_no_content_goes_with_it() {
+async fn url_answer_has_no_content() {
     for (answer, action) in [
         (accept(&json!({"left": "over"})), "accept"),
         (ElicitAnswer::Decline, "decline"),
         (ElicitAnswer::Cancel, "cancel"),
     ] {
         for era in ERAS {
-            let front = visitor().answering(answer.clone());
-            let told = told(era, ELICIT, &visit("https://a.example/x?y#z"), &front).await;
-            assert_eq!(told, json!({"result": {"action": action}}), "{era:?}");
-            let [(message, ElicitMode::Url(address))] = &front.questions()[..] else {
-                panic!("not one address")
+            let interaction = url_interaction().with_answer(answer.clone());
+            let response = response_to(
+                era,
+                ELICIT,
+                &url_elicitation("https://a.example/x?y#z"),
+                &interaction,
+            )
+            .await;
+            assert_eq!(response, json!({"result": {"action": action}}), "{era:?}");
+            let [(message, ElicitMode::Url(url_request))] = &interaction.questions()[..] else {
+                panic!("not one URL request")
             };
             assert_eq!(message, "go");
-            assert_eq!(address.url, "https://a.example/x?y#z");
-            assert_eq!(address.host, "a.example");
-            assert_eq!(address.elicitation_id.as_deref(), Some("e-1"));
-            assert_eq!(address.warnings, []);
+            assert_eq!(url_request.url, "https://a.example/x?y#z");
+            assert_eq!(url_request.host, "a.example");
+            assert_eq!(url_request.elicitation_id.as_deref(), Some("e-1"));
+            assert_eq!(url_request.warnings, []);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn e2_what_is_no_address_of_the_web_is_refused() {
+async fn non_web_urls_are_refused() {
     for url in [
         "javascript:alert(1)",
         "JaVaScRiPt:alert(1)",
@@ -58,19 +66,19 @@ async fn e2_what_is_no_address_of_the_web_is_refused() {
         "",
     ] {
         for era in ERAS {
-            let front = visitor();
-            let told = told(era, ELICIT, &visit(url), &front).await;
+            let interaction = url_interaction();
+            let response = response_to(era, ELICIT, &url_elicitation(url), &interaction).await;
             assert!(
-                told["error"].to_string().contains("-32602"),
-                "{url}: {told}"
+                response["error"].to_string().contains("-32602"),
+                "{url}: {response}"
             );
-            assert_eq!(front.questions(), []);
+            assert_eq!(interaction.questions(), []);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn e2_suspicious_addresses_are_shown_with_a_warning() {
+async fn suspicious_urls_carry_warnings() {
     use AddressWarning::{International, Long, MixedLetters, Numeric, ThisMachine};
     let looks_like = |name: &str| International {
         looks_like: name.to_owned(),
@@ -96,22 +104,22 @@ async fn e2_suspicious_addresses_are_shown_with_a_warning() {
         (long.as_str(), "a.example", vec![Long]),
     ] {
         for era in ERAS {
-            let front = visitor();
-            told(era, ELICIT, &visit(url), &front).await;
-            let [(_, ElicitMode::Url(address))] = &front.questions()[..] else {
-                panic!("not one address: {url}")
+            let interaction = url_interaction();
+            response_to(era, ELICIT, &url_elicitation(url), &interaction).await;
+            let [(_, ElicitMode::Url(url_request))] = &interaction.questions()[..] else {
+                panic!("not one URL request: {url}")
             };
             assert_eq!(
-                (address.host.as_str(), &address.warnings),
+                (url_request.host.as_str(), &url_request.warnings),
                 (host, &warnings)
             );
-            assert!(address.url.is_ascii(), "{}", address.url);
+            assert!(url_request.url.is_ascii(), "{}", url_request.url);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_offered_is_declared_in_the_way_of_the_era() {
+async fn elicitation_capability_depends_on_era() {
     let only_url = Offers::default().elicitation_url();
     for (offers, legacy, modern) in [
         (Offers::default(), Value::Null, Value::Null),
@@ -128,19 +136,23 @@ async fn what_is_offered_is_declared_in_the_way_of_the_era() {
         ),
     ] {
         for (era, expected) in [(Era::Legacy, legacy), (Era::Modern, modern)] {
-            let server = asking(era, "ping", &json!({}));
-            let host = started(permissive().interaction(Front::new(offers)), &server).await;
-            let told = match era {
+            let server = server_asking(era, "ping", &json!({}));
+            let host = start_host(
+                permissive().interaction(ScriptedInteraction::new(offers)),
+                &server,
+            )
+            .await;
+            let response = match era {
                 Era::Legacy => {
-                    answer_in(era, &host, &server).await;
+                    call_ask(era, &host, &server).await;
                     server.received_with("initialize")[0]["params"]["capabilities"].clone()
                 }
                 Era::Modern => {
-                    let asked = &server.received_with("tools/list")[0]["params"]["_meta"];
-                    asked["io.modelcontextprotocol/clientCapabilities"].clone()
+                    let meta = &server.received_with("tools/list")[0]["params"]["_meta"];
+                    meta["io.modelcontextprotocol/clientCapabilities"].clone()
                 }
             };
-            assert_eq!(told["elicitation"], expected, "{era:?}");
+            assert_eq!(response["elicitation"], expected, "{era:?}");
         }
     }
 }

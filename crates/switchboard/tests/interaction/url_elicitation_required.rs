@@ -1,4 +1,5 @@
-//! Calls that are refused until the user has been to an address (error -32042 of 2025-11-25).
+//! Calls that fail with `URLElicitationRequired` (error -32042 of 2025-11-25) until the user has
+//! visited a URL.
 
 use std::time::Duration;
 
@@ -11,21 +12,21 @@ use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::Instant;
 
 use crate::common::permissive;
-use crate::scripted_interaction::{Front, script, started};
+use crate::scripted_interaction::{ScriptedInteraction, script, start_host};
 
-fn visitor() -> Front {
-    Front {
-        thinks: Duration::from_secs(2 * 60 * 60),
-        ..Front::new(Offers::default().elicitation_url())
+fn url_interaction() -> ScriptedInteraction {
+    ScriptedInteraction {
+        delay: Duration::from_secs(2 * 60 * 60),
+        ..ScriptedInteraction::new(Offers::default().elicitation_url())
     }
 }
 
-fn visit(id: &str) -> Value {
+fn url_elicitation(id: &str) -> Value {
     let url = format!("https://a.example/{id}");
     json!({"mode": "url", "message": "log in", "url": url, "elicitationId": id})
 }
 
-fn refusal(elicitations: &Value) -> Step {
+fn url_required_error(elicitations: &Value) -> Step {
     Step::Error {
         code: -32042,
         message: "visit first".to_owned(),
@@ -40,21 +41,24 @@ fn complete(id: &str) -> Step {
     }
 }
 
-/// A server that refuses the first call, and says later on that the visits are over.
-fn refusing(elicitations: &Value, later: Vec<Step>) -> MemoryServer {
+/// A server that fails the first call with -32042 and later runs the steps `later`.
+fn server_requiring_urls(elicitations: &Value, later: Vec<Step>) -> MemoryServer {
     let script = Script::legacy().tool("ask");
     MemoryServer::new(script.on(
         "tools/call ask",
         [
-            Step::until(1, [Step::background(later), refusal(elicitations)]),
+            Step::until(
+                1,
+                [Step::background(later), url_required_error(elicitations)],
+            ),
             Step::after(2, [Step::text("done")]),
         ],
     ))
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_call_goes_once_more_when_the_visits_are_over() {
-    // The user takes two hours for each, and the server notices the second a minute later.
+async fn call_is_retried_after_completion() {
+    // The user takes two hours for each URL. The second completion arrives one minute after that.
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let later = vec![
         Step::delay(hours(1)),
@@ -63,91 +67,98 @@ async fn the_call_goes_once_more_when_the_visits_are_over() {
         Step::delay(hours(3) + Duration::from_secs(60)),
         complete("b"),
     ];
-    let server = refusing(&json!([visit("a"), visit("b")]), later);
-    let front = visitor();
-    let host = started(permissive().interaction(front.clone()), &server).await;
+    let server = server_requiring_urls(&json!([url_elicitation("a"), url_elicitation("b")]), later);
+    let interaction = url_interaction();
+    let host = start_host(permissive().interaction(interaction.clone()), &server).await;
     let start_time = Instant::now();
     let output = host.call("mcp__s__ask", json!({})).await.unwrap();
     assert_eq!(output.to_text(), "done");
     assert_eq!(start_time.elapsed().as_secs(), 4 * 60 * 60 + 60);
     assert_eq!(server.received_with("tools/call").len(), 2);
-    assert_eq!(front.questions().len(), 2);
-    assert_eq!(front.most_open(), 1);
+    assert_eq!(interaction.questions().len(), 2);
+    assert_eq!(interaction.max_open(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_says_so_is_waited_for_a_bounded_time() {
-    let server = refusing(&json!([visit("a")]), Vec::new());
-    let front = Front::new(Offers::default().elicitation_url());
-    let host = started(permissive().interaction(front), &server).await;
+async fn missing_completion_is_awaited_five_minutes() {
+    let server = server_requiring_urls(&json!([url_elicitation("a")]), Vec::new());
+    let interaction = ScriptedInteraction::new(Offers::default().elicitation_url());
+    let host = start_host(permissive().interaction(interaction), &server).await;
     let start_time = Instant::now();
     host.call("mcp__s__ask", json!({})).await.unwrap();
     assert_eq!(start_time.elapsed().as_secs(), 5 * 60);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_agree_gets_the_refusal() {
+async fn declined_url_fails_the_call() {
     for answer in [ElicitAnswer::Decline, ElicitAnswer::Cancel] {
-        let server = refusing(&json!([visit("a"), visit("b")]), Vec::new());
-        let front = visitor().answering(answer);
-        let host = started(permissive().interaction(front.clone()), &server).await;
+        let server = server_requiring_urls(
+            &json!([url_elicitation("a"), url_elicitation("b")]),
+            Vec::new(),
+        );
+        let interaction = url_interaction().with_answer(answer);
+        let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
         assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
-        assert_eq!(front.questions().len(), 1);
+        assert_eq!(interaction.questions().len(), 1);
         assert_eq!(server.received_with("tools/call").len(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_goes_once_more_and_not_twice() {
-    let steps = [refusal(&json!([visit("a")])), complete("a")];
+async fn call_is_retried_only_once() {
+    let steps = [
+        url_required_error(&json!([url_elicitation("a")])),
+        complete("a"),
+    ];
     let script = Script::legacy().tool("ask").on("tools/call ask", steps);
     let server = MemoryServer::new(script);
-    let front = Front::new(Offers::default().elicitation_url());
-    let host = started(permissive().interaction(front.clone()), &server).await;
+    let interaction = ScriptedInteraction::new(Offers::default().elicitation_url());
+    let host = start_host(permissive().interaction(interaction.clone()), &server).await;
     let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
-    assert_eq!(front.questions().len(), 1);
+    assert_eq!(interaction.questions().len(), 1);
     assert_eq!(server.received_with("tools/call").len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_put_to_anybody_is_a_refusal() {
-    let mut nameless = visit("a");
-    nameless.as_object_mut().unwrap().remove("elicitationId");
+async fn invalid_url_elicitations_fail_the_call() {
+    let mut without_id = url_elicitation("a");
+    without_id.as_object_mut().unwrap().remove("elicitationId");
     let form = json!({"message": "?", "requestedSchema": {}});
     let script =
         json!({"mode": "url", "message": "?", "url": "javascript:x", "elicitationId": "a"});
     for elicitations in [
         json!([]),
         json!(null),
-        json!([visit("a"), form]),
-        json!([visit("a"), script]),
-        json!([nameless]),
-        json!(vec![visit("a"); 100]),
+        json!([url_elicitation("a"), form]),
+        json!([url_elicitation("a"), script]),
+        json!([without_id]),
+        json!(vec![url_elicitation("a"); 100]),
     ] {
-        let server = refusing(&elicitations, Vec::new());
-        let front = Front::new(Offers::default().elicitation().elicitation_url());
-        let host = started(permissive().interaction(front.clone()), &server).await;
+        let server = server_requiring_urls(&elicitations, Vec::new());
+        let interaction =
+            ScriptedInteraction::new(Offers::default().elicitation().elicitation_url());
+        let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
         assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
-        assert_eq!(front.questions(), [], "{elicitations}");
+        assert_eq!(interaction.questions(), [], "{elicitations}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn modern_servers_and_those_it_is_not_offered_to_have_no_such_way() {
+async fn url_required_needs_legacy_and_capability() {
     for (era, offers) in [
         (Era::Modern, Offers::default().elicitation_url()),
         (Era::Legacy, Offers::default().elicitation()),
     ] {
-        let steps = [refusal(&json!([visit("a")]))];
+        let steps = [url_required_error(&json!([url_elicitation("a")]))];
         let script = script(era).tool("ask").on("tools/call ask", steps);
         let server = MemoryServer::new(script);
-        let front = Front::new(offers);
-        let host = started(permissive().interaction(front.clone()), &server).await;
+        let interaction = ScriptedInteraction::new(offers);
+        let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
         assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
-        assert_eq!(front.questions(), []);
+        assert_eq!(interaction.questions(), []);
     }
 }

@@ -1,4 +1,4 @@
-//! However much servers say and however much is watched: it stays within its bounds.
+//! Limits of watches: their number, the size of diffs, and floods of notifications.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use switchboard_testkit::{Flood, MemoryServer, Script};
 use tokio::time::{Instant, sleep};
 
 use crate::common::{InMemory, permissive};
-use crate::{A_WHILE, Board, ONCE, URI, next, nothing};
+use crate::{CHANGED_ONCE, TIMEOUT, TextServer, URI, assert_no_event, next_event};
 
 #[tokio::test(start_paused = true)]
-async fn there_are_no_more_watches_than_the_limit_says() {
+async fn number_of_watches_is_limited() {
     let mut limits = Limits::default();
     limits.watches = 3;
-    let board = Board::default();
+    let server = TextServer::default();
     let builder = permissive()
         .limits(limits)
-        .in_process_server("b", board.clone());
+        .in_process_server("b", server.clone());
     let host = builder
-        .in_process_server("c", Board::default())
+        .in_process_server("c", TextServer::default())
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -29,13 +29,13 @@ async fn there_are_no_more_watches_than_the_limit_says() {
     for _ in 0..3 {
         host.watch(request()).await.unwrap();
     }
-    let refused = host.watch(request()).await;
-    assert!(matches!(refused, Err(WatchError::TooMany { limit: 3 })));
+    let error = host.watch(request()).await;
+    assert!(matches!(error, Err(WatchError::TooMany { limit: 3 })));
     host.unwatch("poll-2").unwrap();
     host.watch(request()).await.unwrap();
     host.disconnect("b").await.unwrap();
-    sleep(A_WHILE).await;
-    // They are over, and nobody has heard of it.
+    sleep(TIMEOUT).await;
+    // The ended watches count until their events are drained.
     let request = || WatchRequest::poll_tool("c", "look", json!({}));
     host.watch(request()).await.unwrap_err();
     assert_eq!(host.drain_watch_events().len(), 3);
@@ -43,30 +43,30 @@ async fn there_are_no_more_watches_than_the_limit_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_content_is_told_of_by_its_size() {
-    let board = Board::default();
-    board.write(&"x".repeat(200_000));
+async fn long_content_is_reported_by_size() {
+    let server = TextServer::default();
+    server.write(&"x".repeat(200_000));
     let host = permissive()
-        .in_process_server("b", board.clone())
+        .in_process_server("b", server.clone())
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
     host.watch(WatchRequest::poll_tool("b", "look", json!({})))
         .await
         .unwrap();
-    nothing(&host).await;
-    board.write(&format!("{}y", "x".repeat(199_999)));
-    let event = next(&host).await;
+    assert_no_event(&host).await;
+    server.write(&format!("{}y", "x".repeat(199_999)));
+    let event = next_event(&host).await;
     let summary = "changed: 200000 bytes, before 200000 bytes; too large to show the differences";
     assert_eq!((event.summary.as_str(), event.diff), (summary, None));
-    board.write("short");
-    assert_eq!(next(&host).await.diff, None);
-    nothing(&host).await;
+    server.write("short");
+    assert_eq!(next_event(&host).await.diff, None);
+    assert_no_event(&host).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_diff_is_short_and_shows_where_a_long_line_differs() {
-    let board = Board::default();
+async fn diff_is_truncated_around_the_change() {
+    let server = TextServer::default();
     let text = |mark: &str| {
         let lines: Vec<_> = (0..1_000).map(|number| format!("{mark}{number}")).collect();
         format!(
@@ -76,9 +76,9 @@ async fn a_diff_is_short_and_shows_where_a_long_line_differs() {
             lines.join("\n")
         )
     };
-    board.write(&text("-"));
+    server.write(&text("-"));
     let host = permissive()
-        .in_process_server("b", board.clone())
+        .in_process_server("b", server.clone())
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
@@ -86,12 +86,12 @@ async fn a_diff_is_short_and_shows_where_a_long_line_differs() {
         .await
         .unwrap();
     sleep(Duration::from_secs(1)).await;
-    board.write(&text("+"));
-    let event = next(&host).await;
+    server.write(&text("+"));
+    let event = next_event(&host).await;
     let diff = event.diff.unwrap();
     assert_eq!(diff.lines().count(), 41);
     assert!(diff.len() < 4_000, "{}", diff.len());
-    let first = diff.lines().next().unwrap();
+    let first = diff.lines().next_event().unwrap();
     assert!(
         first.starts_with("-…aaa") && first.contains("aa-bb"),
         "{first}"
@@ -100,48 +100,51 @@ async fn a_diff_is_short_and_shows_where_a_long_line_differs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_notices_is_coalesced_and_holds_up_nobody() {
+async fn notification_flood_is_coalesced() {
     for script in [Script::legacy(), Script::modern()] {
-        let loud = MemoryServer::new(script.clone().resource(URI, "a").tool("t"));
-        let calm = MemoryServer::new(script.resource(URI, "a"));
+        let flooding = MemoryServer::new(script.clone().resource(URI, "a").tool("t"));
+        let healthy = MemoryServer::new(script.resource(URI, "a"));
         let host = permissive()
-            .connector("loud", InMemory(loud.clone()))
-            .connector("calm", InMemory(calm.clone()))
+            .connector("flooding", InMemory(flooding.clone()))
+            .connector("healthy", InMemory(healthy.clone()))
             .start()
             .unwrap();
         host.wait_for(Readiness::All).await;
-        for server in ["loud", "calm"] {
+        for server in ["flooding", "healthy"] {
             host.watch(WatchRequest::subscription(server, URI))
                 .await
                 .unwrap();
         }
         let start_time = Instant::now();
-        let reads = loud.count("resources/read");
-        let flooding = async {
-            let (offer, count) = (loud.catalog(), 10_000);
-            offer
+        let reads = flooding.count("resources/read");
+        let flood = async {
+            let (catalog, count) = (flooding.catalog(), 10_000);
+            catalog
                 .flood(&Flood::of_updates(URI, count).per_second(10_000))
                 .await;
-            offer
+            catalog
                 .flood(&Flood::of("notifications/tools/list_changed", count))
                 .await;
-            offer
+            catalog
                 .flood(&Flood::of("notifications/resources/list_changed", count))
                 .await;
         };
-        let meanwhile = async {
-            calm.catalog().set_resource(URI, "b").await;
-            let event = next(&host).await;
-            assert_eq!((event.server.as_str(), event.change), ("calm", ONCE));
+        let healthy_change = async {
+            healthy.catalog().set_resource(URI, "b").await;
+            let event = next_event(&host).await;
+            assert_eq!(
+                (event.server.as_str(), event.change),
+                ("healthy", CHANGED_ONCE)
+            );
         };
-        tokio::join!(flooding, meanwhile);
+        tokio::join!(flood, healthy_change);
         let seconds = usize::try_from(start_time.elapsed().as_secs()).unwrap();
-        sleep(A_WHILE).await;
-        // No more than one for each burst.
-        let reads = loud.count("resources/read") - reads;
+        sleep(TIMEOUT).await;
+        // At most one read per burst.
+        let reads = flooding.count("resources/read") - reads;
         assert!((1..=seconds + 4).contains(&reads), "{reads} in {seconds}");
         assert_eq!(host.drain_watch_events(), []);
-        loud.catalog().set_resource(URI, "b").await;
-        assert_eq!(next(&host).await.change, ONCE);
+        flooding.catalog().set_resource(URI, "b").await;
+        assert_eq!(next_event(&host).await.change, CHANGED_ONCE);
     }
 }

@@ -1,4 +1,4 @@
-//! Watches: what changes is told once, whoever goes away meanwhile.
+//! Watches: each change is reported once, also across reconnects.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ mod many_watches;
 mod polling;
 mod remote;
 #[path = "../resource_leaks/resource_counts.rs"]
-#[allow(dead_code, reason = "only memory is looked at here")]
+#[allow(dead_code, reason = "these tests use only `Memory`")]
 mod resource_counts;
 mod subscriptions;
 
@@ -32,36 +32,37 @@ use tokio::time::{sleep, timeout};
 
 const URI: &str = "demo://notes";
 
-/// Longer than anything here takes, short of an error.
-const A_WHILE: Duration = Duration::from_secs(60);
+/// Longer than any step of these tests takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The next thing that a watch of this host tells.
-async fn next(host: &Host) -> WatchEvent {
-    let event = timeout(A_WHILE, host.next_watch_event()).await;
+/// Returns the next watch event.
+async fn next_event(host: &Host) -> WatchEvent {
+    let event = timeout(TIMEOUT, host.next_watch_event()).await;
     event.unwrap().unwrap()
 }
 
-/// Nothing is told, however long one waits.
-async fn nothing(host: &Host) {
-    sleep(A_WHILE).await;
+/// Asserts that no watch event occurs.
+async fn assert_no_event(host: &Host) {
+    sleep(TIMEOUT).await;
     assert_eq!(host.drain_watch_events(), []);
 }
 
-/// What changed, without what says when.
-fn told(event: &WatchEvent) -> (WatchChange, &str, Option<&str>) {
+/// Change, summary and diff of an event.
+fn change_of(event: &WatchEvent) -> (WatchChange, &str, Option<&str>) {
     (event.change, &event.summary, event.diff.as_deref())
 }
 
-const ONCE: WatchChange = WatchChange::Changed { times: 1 };
+const CHANGED_ONCE: WatchChange = WatchChange::Changed { times: 1 };
 
-/// A server in this process with one tool, which says what is on a board.
+/// An in-process server whose tool `look` returns a text. A text that begins with `error: ` makes
+/// the tool fail.
 #[derive(Clone, Default)]
-struct Board {
+struct TextServer {
     text: Arc<Mutex<String>>,
     calls: Arc<AtomicUsize>,
 }
 
-impl Board {
+impl TextServer {
     fn write(&self, text: &str) {
         text.clone_into(&mut self.text.lock().unwrap());
     }
@@ -71,7 +72,7 @@ impl Board {
     }
 }
 
-impl LocalServer for Board {
+impl LocalServer for TextServer {
     fn implementation(&self) -> Implementation {
         Implementation::new("board", "1.0")
     }

@@ -1,4 +1,4 @@
-//! Many watches of many servers, some of which come and go.
+//! Many watches of many servers, some of which disconnect repeatedly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,78 +20,79 @@ use crate::common::permissive;
 use crate::resource_counts::Memory;
 
 const SERVERS: usize = 50;
-const WATCHES: usize = 20;
-/// So many of the servers flap: one in twenty, rounded up.
-const FLAPPING: usize = 3;
-/// How often each of those goes away, in seconds: seldom enough not to be given up.
-const FLAP: u32 = 50;
-/// The share of the virtual seconds that CI runs; the whole are fifteen minutes.
-const SHARE: u32 = 120;
-/// Seconds before memory is looked at: pools fill up, and code is read in.
+const WATCHES_PER_SERVER: usize = 20;
+/// Number of servers that disconnect repeatedly.
+const FLAPPING_SERVERS: usize = 3;
+/// Seconds between two disconnects of such a server. The interval is long enough that the host does
+/// not give up.
+const FLAP_INTERVAL: u32 = 50;
+/// Virtual seconds in CI. A full run takes fifteen minutes.
+const CI_SECONDS: u32 = 120;
+/// Seconds before memory is measured first. Caches and pools fill in that time.
 const WARM_UP: u32 = 60;
 
-/// A server that keeps nothing of what it is asked, so that what grows is not the test.
+/// A server that records no requests, so that its own memory does not grow.
 #[derive(Clone, Default)]
-struct Place(Arc<Mutex<Inside>>);
+struct VersionedServer(Arc<Mutex<ServerState>>);
 
 #[derive(Default)]
-struct Inside {
+struct ServerState {
     is_modern: bool,
     versions: BTreeMap<String, u64>,
     current: Option<AbortHandle>,
     output: Option<tokio::sync::mpsc::Sender<String>>,
-    /// With the id of the listen that asked for it.
+    /// Subscribed URIs, each with the id of the listen request, or null in the legacy era.
     subscribed: BTreeMap<String, Value>,
 }
 
-const ID: &str = "io.modelcontextprotocol/subscriptionId";
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-impl Place {
-    fn inside(&self) -> std::sync::MutexGuard<'_, Inside> {
+impl VersionedServer {
+    fn state(&self) -> std::sync::MutexGuard<'_, ServerState> {
         self.0.lock().unwrap()
     }
 
     fn text(&self, uri: &str) -> String {
-        format!("v{}", self.inside().versions.get(uri).unwrap_or(&0))
+        format!("v{}", self.state().versions.get(uri).unwrap_or(&0))
     }
 
-    /// Changes a resource, and says so to whoever asked for that.
+    /// Changes a resource and notifies its subscriber.
     fn bump(&self, uri: &str) {
-        let mut inside = self.inside();
-        *inside.versions.entry(uri.to_owned()).or_default() += 1;
-        let Some(id) = inside.subscribed.get(uri) else {
+        let mut state = self.state();
+        *state.versions.entry(uri.to_owned()).or_default() += 1;
+        let Some(id) = state.subscribed.get(uri) else {
             return;
         };
-        let params = json!({"uri": uri, "_meta": {ID: id}});
+        let params = json!({"uri": uri, "_meta": {SUBSCRIPTION_ID: id}});
         let method = "notifications/resources/updated";
-        let notice = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        if let Some(output) = &inside.output {
-            let _ = output.try_send(notice.to_string());
+        let notification = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        if let Some(output) = &state.output {
+            let _ = output.try_send(notification.to_string());
         }
     }
 
     fn kill(&self) {
-        let mut inside = self.inside();
-        inside.subscribed.clear();
-        inside.output = None;
-        if let Some(current) = inside.current.take() {
+        let mut state = self.state();
+        state.subscribed.clear();
+        state.output = None;
+        if let Some(current) = state.current.take() {
             current.abort();
         }
     }
 
-    /// The lines that answer a message.
-    fn answer(&self, message: &Value) -> Vec<Value> {
+    /// The messages that answer a request.
+    fn respond_to(&self, message: &Value) -> Vec<Value> {
         let id = &message["id"];
         let uri = message["params"]["uri"].as_str().unwrap_or_default();
-        let is_modern = self.inside().is_modern;
-        let offers = json!({"resources": {"subscribe": true}, "tools": {}});
+        let is_modern = self.state().is_modern;
+        let capabilities = json!({"resources": {"subscribe": true}, "tools": {}});
         let result = match message["method"].as_str().unwrap_or_default() {
             "server/discover" if is_modern => {
-                json!({"supportedVersions": ["2026-07-28"], "capabilities": offers})
+                json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities})
             }
             "initialize" if !is_modern => json!({
-                "protocolVersion": "2025-11-25", "capabilities": offers,
-                "serverInfo": {"name": "place", "version": "1"},
+                "protocolVersion": "2025-11-25", "capabilities": capabilities,
+                "serverInfo": {"name": "resource", "version": "1"},
             }),
             "tools/list" => json!({"tools": [
                 {"name": "look", "inputSchema": {"type": "object"}},
@@ -102,24 +103,24 @@ impl Place {
             }
             "resources/read" => json!({"contents": [{"uri": uri, "text": self.text(uri)}]}),
             "resources/subscribe" => {
-                let subscribed = &mut self.inside().subscribed;
+                let subscribed = &mut self.state().subscribed;
                 let before = subscribed.insert(uri.to_owned(), Value::Null);
                 assert_eq!(before, None, "subscribed twice");
                 json!({})
             }
             "resources/unsubscribe" => {
-                self.inside().subscribed.remove(uri);
+                self.state().subscribed.remove(uri);
                 json!({})
             }
             "subscriptions/listen" => {
                 let wanted = &message["params"]["notifications"];
                 let uris = wanted["resourceSubscriptions"].as_array().unwrap();
                 let uris = uris.iter().map(|uri| uri.as_str().unwrap().to_owned());
-                let subscribed = &mut self.inside().subscribed;
+                let subscribed = &mut self.state().subscribed;
                 subscribed.clear();
                 subscribed.extend(uris.map(|uri| (uri, id.clone())));
                 let method = "notifications/subscriptions/acknowledged";
-                let params = json!({"notifications": wanted, "_meta": {ID: id}});
+                let params = json!({"notifications": wanted, "_meta": {SUBSCRIPTION_ID: id}});
                 return vec![json!({"jsonrpc": "2.0", "method": method, "params": params})];
             }
             _ if id.is_null() => return Vec::new(),
@@ -132,19 +133,19 @@ impl Place {
     }
 
     async fn serve(self, reader: DuplexStream, mut writer: DuplexStream) {
-        let (output, mut unasked) = tokio::sync::mpsc::channel(1_024);
-        self.inside().output = Some(output);
+        let (output, mut notifications) = tokio::sync::mpsc::channel(1_024);
+        self.state().output = Some(output);
         let mut lines = BufReader::new(reader).lines();
         loop {
-            let said = tokio::select! {
+            let responses = tokio::select! {
                 line = lines.next_line() => {
                     let Ok(Some(line)) = line else { return };
                     let message: Value = serde_json::from_str(&line).unwrap();
-                    self.answer(&message).iter().map(Value::to_string).collect()
+                    self.respond_to(&message).iter().map(Value::to_string).collect()
                 }
-                Some(notice) = unasked.recv() => vec![notice],
+                Some(notification) = notifications.recv() => vec![notification],
             };
-            for line in said {
+            for line in responses {
                 if writer
                     .write_all(format!("{line}\n").as_bytes())
                     .await
@@ -157,20 +158,20 @@ impl Place {
     }
 }
 
-impl Connector for Place {
-    #[expect(clippy::disallowed_methods, reason = "its handle is kept")]
+impl Connector for VersionedServer {
+    #[expect(clippy::disallowed_methods, reason = "the abort handle is kept")]
     fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         let (client_reads, server_writes) = tokio::io::duplex(64 * 1024);
         let (server_reads, client_writes) = tokio::io::duplex(64 * 1024);
         let task = tokio::spawn(self.clone().serve(server_reads, server_writes));
-        self.inside().current = Some(task.abort_handle());
+        self.state().current = Some(task.abort_handle());
         let streams = ByteStreams::new(client_reads, client_writes);
         Box::pin(std::future::ready(Ok(streams)))
     }
 }
 
 fn uri(number: usize) -> String {
-    format!("place://{number}")
+    format!("resource://{number}")
 }
 
 fn request(server: &str, number: usize) -> WatchRequest {
@@ -181,22 +182,23 @@ fn request(server: &str, number: usize) -> WatchRequest {
     }
 }
 
-/// What the watches have told so far.
+/// The watch events so far.
 #[derive(Default)]
-struct Told {
-    /// The text that each told of last.
+struct SeenEvents {
+    /// The text that each watch reported last.
     last: BTreeMap<String, String>,
     events: usize,
 }
 
-impl Told {
-    /// Every event begins where the one before it ended: so none is lost, and none comes twice.
-    fn take(&mut self, host: &Host) {
+impl SeenEvents {
+    /// Checks that each event begins with the text at which the previous one ended. So no event is
+    /// lost or repeated.
+    fn drain(&mut self, host: &Host) {
         for event in host.drain_watch_events() {
             let WatchChange::Changed { .. } = event.change else {
                 panic!("{event:?}");
             };
-            // A text that is as it was before has nothing to compare.
+            // An event whose text is unchanged has no diff.
             let Some(diff) = event.diff else { continue };
             let (before, now) = diff.split_once('\n').unwrap();
             let last = self.last.entry(event.watch.to_string());
@@ -214,18 +216,18 @@ impl Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stress_watches_of_a_flapping_crowd_lose_nothing_and_repeat_nothing() {
-    let places: Vec<_> = (0..SERVERS).map(|_| Place::default()).collect();
+async fn stress_watches_lose_and_repeat_no_event() {
+    let servers: Vec<_> = (0..SERVERS).map(|_| VersionedServer::default()).collect();
     let mut builder = permissive();
-    for (number, place) in places.iter().enumerate() {
-        place.inside().is_modern = number % 2 == 1;
-        builder = builder.connector(format!("s{number}"), place.clone());
+    for (number, server) in servers.iter().enumerate() {
+        server.state().is_modern = number % 2 == 1;
+        builder = builder.connector(format!("s{number}"), server.clone());
     }
     let host = builder.start().unwrap();
     host.wait_for(Readiness::All).await;
     let mut watched = BTreeMap::new();
     for server in 0..SERVERS {
-        for number in 0..WATCHES {
+        for number in 0..WATCHES_PER_SERVER {
             let request = request(&format!("s{server}"), number);
             let watch = host.watch(request).await.unwrap();
             watched.insert(watch.id.to_string(), (server, uri(number)));
@@ -233,39 +235,50 @@ async fn stress_watches_of_a_flapping_crowd_lose_nothing_and_repeat_nothing() {
     }
     sleep(Duration::from_secs(1)).await;
     let tasks = Handle::current().metrics().num_alive_tasks();
-    let mut random = fastrand::Rng::with_seed(7);
-    let mut told = Told::default();
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut seen = SeenEvents::default();
     let mut memory = None;
-    for second in 0..repetitions(SHARE) {
+    for second in 0..repetitions(CI_SECONDS) {
         for _ in 0..20 {
-            places[random.usize(..SERVERS)].bump(&uri(random.usize(..WATCHES)));
+            servers[rng.usize(..SERVERS)].bump(&uri(rng.usize(..WATCHES_PER_SERVER)));
         }
-        for (number, place) in places.iter().take(FLAPPING).enumerate() {
-            let turn = FLAP / 3 * u32::try_from(number).unwrap();
-            if second % FLAP == turn + 5 {
-                place.kill();
+        for (number, server) in servers.iter().take(FLAPPING_SERVERS).enumerate() {
+            let offset = FLAP_INTERVAL / 3 * u32::try_from(number).unwrap();
+            if second % FLAP_INTERVAL == offset + 5 {
+                server.kill();
             }
         }
         if second == WARM_UP {
             memory = Some(Memory::read());
         }
         sleep(Duration::from_secs(1)).await;
-        if random.bool() {
-            told.take(&host);
+        if rng.bool() {
+            seen.drain(&host);
         }
     }
     sleep(Duration::from_secs(120)).await;
-    told.take(&host);
-    assert_eq!(host.watches().len(), SERVERS * WATCHES, "no watch is lost");
+    seen.drain(&host);
+    assert_eq!(
+        host.watches().len(),
+        SERVERS * WATCHES_PER_SERVER,
+        "a watch was lost"
+    );
     for (watch, (server, uri)) in &watched {
-        let last = told.last.get(watch).map_or("v0", String::as_str);
-        assert_eq!(last, places[*server].text(uri), "{watch}");
+        let last = seen.last.get(watch).map_or("v0", String::as_str);
+        assert_eq!(last, servers[*server].text(uri), "{watch}");
     }
-    let subscribed = |place: &Place| place.inside().subscribed.len();
-    let subscribed: BTreeSet<_> = places.iter().map(subscribed).collect();
-    assert_eq!(subscribed, BTreeSet::from([14]), "each resource once");
+    let subscribed = |server: &VersionedServer| server.state().subscribed.len();
+    let subscribed: BTreeSet<_> = servers.iter().map(subscribed).collect();
+    assert_eq!(
+        subscribed,
+        BTreeSet::from([14]),
+        "each resource is subscribed once"
+    );
     let now = Handle::current().metrics().num_alive_tasks();
-    assert!(now <= tasks + FLAPPING, "{tasks} tasks before, {now} after");
-    println!("{} events of {} watches", told.events, watched.len());
+    assert!(
+        now <= tasks + FLAPPING_SERVERS,
+        "{tasks} tasks before, {now} after"
+    );
+    println!("{} events of {} watches", seen.events, watched.len());
     memory.unwrap().assert_grown_little();
 }
