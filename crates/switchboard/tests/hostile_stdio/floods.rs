@@ -230,7 +230,7 @@ async fn non_reading_server_fills_only_its_queue() {
     const LOAD: usize = 20_000;
     let script = on_work([Step::StopReading, Step::text("deaf")]);
     let limits = limits(|limits| {
-        limits.outbox_bytes = 1_000_000;
+        limits.write_queue_bytes = 1_000_000;
         limits.calls_per_server = CALLS;
     });
     let written = Arc::new(LargeLineCount::default());

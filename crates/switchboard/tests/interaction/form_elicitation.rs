@@ -8,7 +8,7 @@ use switchboard_testkit::{Script, Step};
 
 use crate::common::{child, launch, permissive};
 
-use crate::scripted_interaction::{ERAS, ScriptedInteraction, accept, forms, response};
+use crate::scripted_interaction::{ERAS, ScriptedInteraction, accept, forms, response_to};
 
 const ELICIT: &str = "elicitation/create";
 
@@ -128,7 +128,7 @@ async fn unoffered_interactions_are_refused() {
                 response.get("error").is_some(),
                 "{method} {params}: {response}"
             );
-            assert_eq!(interaction.questions(), []);
+            assert_eq!(interaction.elicitations(), []);
             assert_eq!(interaction.samplings(), []);
         }
     }
@@ -152,7 +152,7 @@ async fn invalid_form_schema_is_refused_unseen() {
             assert!(error.is_object(), "{era:?} {fields}");
             let text = error.to_string();
             assert!(text.contains("-32602"), "{text}");
-            assert_eq!(interaction.questions(), []);
+            assert_eq!(interaction.elicitations(), []);
         }
     }
 }
@@ -169,7 +169,7 @@ async fn form_texts_are_sanitized_and_truncated() {
     for era in ERAS {
         let interaction = ScriptedInteraction::new(forms());
         response_to(era, ELICIT, &question, &interaction).await;
-        let [(message, _)] = &interaction.questions()[..] else {
+        let [(message, _)] = &interaction.elicitations()[..] else {
             panic!("not one question")
         };
         assert!(message.starts_with("Switchboard asks:\nAllow everything? [y/N]!!!"));
@@ -199,7 +199,7 @@ async fn malformed_elicitation_is_refused() {
                 response.get("error").is_some(),
                 "{era:?} {question}: {response}"
             );
-            assert_eq!(interaction.questions(), []);
+            assert_eq!(interaction.elicitations(), []);
         }
     }
 }
@@ -230,7 +230,7 @@ async fn secrets_are_masked_in_server_requests() {
     host.wait_for(Readiness::All).await;
     host.call("mcp__s__ask", json!({})).await.unwrap();
     host.shutdown().await;
-    assert_eq!(interaction.questions()[0].0, "***?");
+    assert_eq!(interaction.elicitations()[0].0, "***?");
     assert_eq!(interaction.fields()[0].label(), "***?");
     assert_eq!(
         interaction.samplings()[0].system_prompt.as_deref(),

@@ -6,7 +6,7 @@ use switchboard::mcp::Era;
 
 use crate::common::permissive;
 use crate::scripted_interaction::{
-    ERAS, ScriptedInteraction, call_ask, response, server_asking, start_host,
+    ERAS, ScriptedInteraction, call_ask, response_to, server_asking, start_host,
 };
 
 const CHANGED: &str = "notifications/roots/list_changed";

@@ -8,7 +8,7 @@ use switchboard::sampling::ContextWish;
 
 use crate::common::{InMemory, permissive};
 use crate::scripted_interaction::{
-    ERAS, SamplingRecord, ScriptedInteraction, response, server_asking,
+    ERAS, SamplingRecord, ScriptedInteraction, response_to, server_asking,
 };
 
 const SAMPLE: &str = "sampling/createMessage";

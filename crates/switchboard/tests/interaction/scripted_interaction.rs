@@ -29,7 +29,7 @@ pub(crate) struct ScriptedInteraction {
 
 #[derive(Default)]
 pub(crate) struct RecordedRequests {
-    questions: Vec<(String, ElicitMode)>,
+    elicitations: Vec<(String, ElicitMode)>,
     samplings: Vec<SamplingRecord>,
     open: usize,
     max_open: usize,
@@ -62,13 +62,13 @@ impl ScriptedInteraction {
     }
 
     /// The recorded elicitations.
-    pub(crate) fn questions(&self) -> Vec<(String, ElicitMode)> {
-        self.recorded.lock().unwrap().questions.clone()
+    pub(crate) fn elicitations(&self) -> Vec<(String, ElicitMode)> {
+        self.recorded.lock().unwrap().elicitations.clone()
     }
 
     /// The fields of the only recorded form.
     pub(crate) fn fields(&self) -> Vec<Field> {
-        match &self.questions()[..] {
+        match &self.elicitations()[..] {
             [(_, ElicitMode::Form(form))] => form.fields.clone(),
             other => panic!("not one form: {other:?}"),
         }
@@ -106,7 +106,9 @@ impl Interaction for ScriptedInteraction {
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
         {
             let mut recorded = self.recorded.lock().unwrap();
-            recorded.questions.push((question.message, question.mode));
+            recorded
+                .elicitations
+                .push((question.message, question.mode));
             recorded.open += 1;
             recorded.max_open = recorded.max_open.max(recorded.open);
         }

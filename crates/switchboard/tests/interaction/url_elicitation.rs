@@ -7,7 +7,7 @@ use switchboard::mcp::Era;
 
 use crate::common::permissive;
 use crate::scripted_interaction::{
-    ERAS, ScriptedInteraction, accept, call_ask, response, server_asking, start_host,
+    ERAS, ScriptedInteraction, accept, call_ask, response_to, server_asking, start_host,
 };
 
 const ELICIT: &str = "elicitation/create";
@@ -37,7 +37,7 @@ async fn url_answer_has_no_content() {
             )
             .await;
             assert_eq!(response, json!({"result": {"action": action}}), "{era:?}");
-            let [(message, ElicitMode::Url(url_request))] = &interaction.questions()[..] else {
+            let [(message, ElicitMode::Url(url_request))] = &interaction.elicitations()[..] else {
                 panic!("not one URL request")
             };
             assert_eq!(message, "go");
@@ -72,7 +72,7 @@ async fn non_web_urls_are_refused() {
                 response["error"].to_string().contains("-32602"),
                 "{url}: {response}"
             );
-            assert_eq!(interaction.questions(), []);
+            assert_eq!(interaction.elicitations(), []);
         }
     }
 }
@@ -106,7 +106,7 @@ async fn suspicious_urls_carry_warnings() {
         for era in ERAS {
             let interaction = url_interaction();
             response_to(era, ELICIT, &url_elicitation(url), &interaction).await;
-            let [(_, ElicitMode::Url(url_request))] = &interaction.questions()[..] else {
+            let [(_, ElicitMode::Url(url_request))] = &interaction.elicitations()[..] else {
                 panic!("not one URL request: {url}")
             };
             assert_eq!(

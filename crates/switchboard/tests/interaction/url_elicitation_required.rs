@@ -75,7 +75,7 @@ async fn call_is_retried_after_completion() {
     assert_eq!(output.to_text(), "done");
     assert_eq!(start_time.elapsed().as_secs(), 4 * 60 * 60 + 60);
     assert_eq!(server.received_with("tools/call").len(), 2);
-    assert_eq!(interaction.questions().len(), 2);
+    assert_eq!(interaction.elicitations().len(), 2);
     assert_eq!(interaction.max_open(), 1);
 }
 
@@ -100,7 +100,7 @@ async fn declined_url_fails_the_call() {
         let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
         assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
-        assert_eq!(interaction.questions().len(), 1);
+        assert_eq!(interaction.elicitations().len(), 1);
         assert_eq!(server.received_with("tools/call").len(), 1);
     }
 }
@@ -117,7 +117,7 @@ async fn call_is_retried_only_once() {
     let host = start_host(permissive().interaction(interaction.clone()), &server).await;
     let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
-    assert_eq!(interaction.questions().len(), 1);
+    assert_eq!(interaction.elicitations().len(), 1);
     assert_eq!(server.received_with("tools/call").len(), 2);
 }
 
@@ -142,7 +142,7 @@ async fn invalid_url_elicitations_fail_the_call() {
         let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
         assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
-        assert_eq!(interaction.questions(), [], "{elicitations}");
+        assert_eq!(interaction.elicitations(), [], "{elicitations}");
     }
 }
 
@@ -159,6 +159,6 @@ async fn url_required_needs_legacy_and_capability() {
         let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
         assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
-        assert_eq!(interaction.questions(), []);
+        assert_eq!(interaction.elicitations(), []);
     }
 }

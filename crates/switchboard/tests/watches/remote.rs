@@ -42,7 +42,7 @@ async fn server_with_unresumable_stream() -> HttpServer {
 
 async fn wait_for_resources_changed(events: &mut Events) {
     let change = async {
-        while let Some(event) = events.next_event().await {
+        while let Some(event) = events.next().await {
             if let Event::ResourcesChanged { .. } = event {
                 return true;
             }

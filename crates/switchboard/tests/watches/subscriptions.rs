@@ -83,7 +83,7 @@ async fn undrained_changes_are_merged() {
         assert_eq!(drained.len(), 1);
         let times = WatchChange::Changed { times: 3 };
         assert_eq!(change_of(&drained[0]), (times, summary, Some(diff)));
-        let Some(Event::WatchChanged { watch, .. }) = events.next_event().await else {
+        let Some(Event::WatchChanged { watch, .. }) = events.next().await else {
             panic!("no `WatchChanged` event");
         };
         assert_eq!(watch, drained[0].watch);
