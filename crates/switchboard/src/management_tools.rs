@@ -11,12 +11,14 @@ mod watches;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use switchboard_server::{ToolError, ToolResult};
 use switchboard_wire::BoxFuture;
 
 use crate::call::CallContext;
+use crate::content::Output;
 use crate::host::Host;
 use crate::id::ServerName;
-use crate::registry::{RegisterError, Registry, Tool, ToolAnswer, ToolFailure};
+use crate::registry::{RegisterError, Registry, Tool};
 use definitions::{Definition, definitions};
 use switchboard_wire::mcp::Json;
 
@@ -40,11 +42,8 @@ struct ManagementTool {
 }
 
 /// Executes one management tool.
-type Run = for<'a> fn(
-    &'a Host,
-    Map<String, Value>,
-    &'a CallContext,
-) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>>;
+type Run =
+    for<'a> fn(&'a Host, Map<String, Value>, &'a CallContext) -> BoxFuture<'a, ToolResult<Output>>;
 
 impl Tool for ManagementTool {
     fn name(&self) -> &str {
@@ -67,7 +66,7 @@ impl Tool for ManagementTool {
         &'a self,
         input: Map<String, Value>,
         context: &'a CallContext,
-    ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>> {
+    ) -> BoxFuture<'a, ToolResult<Output>> {
         (self.definition.run)(&self.host, input, context)
     }
 }
@@ -79,32 +78,23 @@ struct OptionalServer {
 }
 
 /// Parses the input of a tool. The input matched the schema, so this rarely fails.
-fn parse<T: DeserializeOwned>(input: Map<String, Value>) -> Result<T, ToolFailure> {
+fn parse<T: DeserializeOwned>(input: Map<String, Value>) -> ToolResult<T> {
     serde_json::from_value(Value::Object(input))
-        .map_err(|error| ToolFailure(format!("invalid input: {error}")))
+        .map_err(|error| ToolError::new(format!("invalid input: {error}")))
 }
 
-/// Serializes the answer of a tool.
-fn to_answer(value: &impl Serialize) -> Result<ToolAnswer, ToolFailure> {
+/// The result of a tool, as JSON text.
+fn json_output(value: &impl Serialize) -> ToolResult<Output> {
     serde_json::to_string(value)
-        .map(ToolAnswer::Text)
-        .map_err(|error| ToolFailure(format!("the result could not be serialized: {error}")))
+        .map(Output::text)
+        .map_err(|error| ToolError::new(format!("the result could not be serialized: {error}")))
 }
 
 /// Fails if a rule denies the whole server.
-fn check_server_not_denied(host: &Host, server: &str) -> Result<(), ToolFailure> {
+fn check_server_not_denied(host: &Host, server: &str) -> ToolResult<()> {
     match ServerName::new(server) {
-        Ok(server) => {
-            let checked = host.state().check_server_not_denied(&server);
-            checked.map_err(|error| ToolFailure::new(&error))
-        }
+        Ok(server) => Ok(host.state().check_server_not_denied(&server)?),
         // No server has an invalid name. The caller reports it as unknown.
         Err(_) => Ok(()),
-    }
-}
-
-impl ToolFailure {
-    fn new(error: &impl std::fmt::Display) -> Self {
-        Self(error.to_string())
     }
 }

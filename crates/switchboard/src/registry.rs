@@ -11,12 +11,13 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use switchboard_server::ToolResult;
 use switchboard_wire::BoxFuture;
 use switchboard_wire::naming::PREFIX;
 use switchboard_wire::schema::{Checked, CompiledSchema};
 
 use crate::call::{CallContext, arguments_object, join_violations};
-use crate::content::{Block, Output};
+use crate::content::Output;
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
 use crate::permission::{Action, Denial, PermissionRequest};
@@ -39,28 +40,13 @@ pub trait Tool: Send + Sync + 'static {
         true
     }
 
-    /// Executes the tool. The input matches the schema.
+    /// Executes the tool. The input matches the schema. The model sees the text of an error.
     fn execute<'a>(
         &'a self,
         input: Map<String, Value>,
         context: &'a CallContext,
-    ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>>;
+    ) -> BoxFuture<'a, ToolResult<Output>>;
 }
-
-/// The result of a local tool.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum ToolAnswer {
-    /// A text.
-    Text(String),
-    /// Blocks.
-    Blocks(Vec<Block>),
-}
-
-/// The error of a local tool, as a message for the model.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ToolFailure(pub String);
 
 /// Where a tool comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -218,11 +204,8 @@ impl Registry {
             ));
         }
         self.check_permission(tool, &input, context).await?;
-        match tool.execute(input, context).await {
-            Ok(ToolAnswer::Text(text)) => Ok(Output::text(text)),
-            Ok(ToolAnswer::Blocks(blocks)) => Ok(Output::blocks(blocks)),
-            Err(failure) => Err(failure.to_string()),
-        }
+        let outcome = tool.execute(input, context).await;
+        outcome.map_err(|error| error.to_text())
     }
 
     async fn check_permission(

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::Json;
 use switchboard::permission::{Action, Rule};
-use switchboard::registry::{Registry, Tool, ToolAnswer, ToolExecutor, ToolFailure, ToolSource};
-use switchboard::{CallContext, Host, Readiness};
+use switchboard::registry::{Registry, Tool, ToolExecutor, ToolSource};
+use switchboard::{CallContext, Host, Output, Readiness, ToolResult};
 
 struct Clock;
 
@@ -39,11 +39,11 @@ impl Tool for Clock {
         &'a self,
         input: Map<String, Value>,
         _: &'a CallContext,
-    ) -> BoxFuture<'a, Result<ToolAnswer, ToolFailure>> {
+    ) -> BoxFuture<'a, ToolResult<Output>> {
         assert!(!input.contains_key("break"), "broken");
         let answer = match input.get("fail") {
-            Some(_) => Err(ToolFailure("the clock has stopped".into())),
-            None => Ok(ToolAnswer::Text("noon".into())),
+            Some(_) => Err("the clock has stopped".into()),
+            None => Ok(Output::text("noon")),
         };
         Box::pin(std::future::ready(answer))
     }

@@ -1,7 +1,7 @@
 //! The in-flight requests of one adapter session, by id.
 //!
-//! Invariant: an id belongs to at most one request at a time. A request that has ended, for whatever
-//! reason, is not in the table, and its id can be reused.
+//! Invariant: an id belongs to at most one request at a time. A request that has ended
+//! is not in the table, and its id can be reused.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

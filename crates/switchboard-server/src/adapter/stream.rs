@@ -135,7 +135,8 @@ impl StreamConnection {
     }
 }
 
-/// A request on its way. Cancels it at the server when dropped before it has ended.
+/// A queued or sent request. Sends a cancellation to the server if it is dropped before the request
+/// has ended.
 struct SentRequest {
     connection: Arc<StreamConnection>,
     in_flight: InFlightGuard,

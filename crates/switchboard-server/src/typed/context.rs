@@ -1,4 +1,4 @@
-//! `ToolContext`: what a handler knows about its call besides the arguments.
+//! `ToolContext`: the cancellation, progress, `_meta` and shared state of one call.
 
 use std::any::type_name;
 use std::fmt;

@@ -1,12 +1,12 @@
 //! `ListMcpResources` and `ReadMcpResource`.
 
 use serde::{Deserialize, Serialize};
+use switchboard_server::ToolResult;
 
-use super::{OptionalServer, to_answer};
-use crate::content::{Block, field, sanitize};
+use super::{OptionalServer, json_output};
+use crate::content::{Block, Output, field, sanitize};
 use crate::host::Host;
 use crate::query::ServerItem;
-use crate::registry::{ToolAnswer, ToolFailure};
 use switchboard_wire::mcp::Resource;
 
 /// How much of a name is shown, in bytes.
@@ -14,7 +14,7 @@ const MAX_NAME_BYTES: usize = 200;
 /// How much of a description is shown, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 1_000;
 
-/// A resource in the answer of `ListMcpResources`.
+/// A resource in the result of `ListMcpResources`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ListedResource {
@@ -53,9 +53,8 @@ impl ListedResource {
     }
 }
 
-pub(super) async fn list(host: &Host, input: OptionalServer) -> Result<ToolAnswer, ToolFailure> {
-    let listing = host.resources(input.server.as_deref()).await;
-    let listing = listing.map_err(|error| ToolFailure::new(&error))?;
+pub(super) async fn list(host: &Host, input: OptionalServer) -> ToolResult<Output> {
+    let listing = host.resources(input.server.as_deref()).await?;
     let mut budget = host.state().limits.result_text_bytes;
     let (mut listed, mut skipped) = (Vec::new(), 0_usize);
     for resource in listing.items.iter().filter_map(ListedResource::new) {
@@ -74,19 +73,16 @@ pub(super) async fn list(host: &Host, input: OptionalServer) -> Result<ToolAnswe
             "{skipped} more resources were left out (limit `result_text_bytes`); ask for one server"
         ));
     }
-    Ok(with_notes(to_answer(&listed)?, &notes))
+    Ok(with_notes(json_output(&listed)?, &notes))
 }
 
 /// Adds notes as separate blocks, so that the first block stays valid JSON.
-fn with_notes(answer: ToolAnswer, notes: &[String]) -> ToolAnswer {
-    match answer {
-        ToolAnswer::Text(text) if !notes.is_empty() => {
-            let notes = notes.iter().map(|note| format!("[{}]", sanitize(note)));
-            let texts = std::iter::once(text).chain(notes);
-            ToolAnswer::Blocks(texts.map(|text| Block::Text { text }).collect())
-        }
-        answer => answer,
-    }
+fn with_notes(mut output: Output, notes: &[String]) -> Output {
+    let notes = notes.iter().map(|note| Block::Text {
+        text: format!("[{}]", sanitize(note)),
+    });
+    output.blocks.extend(notes);
+    output
 }
 
 #[derive(Deserialize)]
@@ -95,8 +91,7 @@ pub(super) struct ReadInput {
     uri: String,
 }
 
-pub(super) async fn read(host: &Host, input: ReadInput) -> Result<ToolAnswer, ToolFailure> {
-    let resource = host.read_resource(&input.server, &input.uri).await;
-    let resource = resource.map_err(|error| ToolFailure::new(&error))?;
-    Ok(with_notes(to_answer(&resource)?, &resource.notes))
+pub(super) async fn read(host: &Host, input: ReadInput) -> ToolResult<Output> {
+    let resource = host.read_resource(&input.server, &input.uri).await?;
+    Ok(with_notes(json_output(&resource)?, &resource.notes))
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use switchboard_server::{ToolError, ToolResult};
 
-use super::{OptionalServer, check_server_not_denied, to_answer};
+use super::{OptionalServer, check_server_not_denied, json_output};
+use crate::content::Output;
 use crate::host::{Host, Readiness};
 use crate::id::{ServerName, WireName};
 use crate::query::RefreshOutcome;
-use crate::registry::{ToolAnswer, ToolFailure};
 use crate::status::ConnectionStatus;
 
 /// The timeout of `WaitForMcpServers` without one.
@@ -18,7 +19,7 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// The longest timeout of `WaitForMcpServers`.
 const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
 
-/// One server in the answer of `RefreshMcpTools`.
+/// One server in the result of `RefreshMcpTools`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RefreshedServer {
@@ -34,7 +35,7 @@ struct RefreshedServer {
     error: Option<String>,
 }
 
-pub(super) async fn refresh(host: &Host, input: OptionalServer) -> Result<ToolAnswer, ToolFailure> {
+pub(super) async fn refresh(host: &Host, input: OptionalServer) -> ToolResult<Output> {
     let servers = match &input.server {
         Some(server) => {
             check_server_not_denied(host, server)?;
@@ -47,7 +48,7 @@ pub(super) async fn refresh(host: &Host, input: OptionalServer) -> Result<ToolAn
         }
     };
     let refreshed = join_all(servers.iter().map(|server| refresh_server(host, server))).await;
-    to_answer(&refreshed)
+    json_output(&refreshed)
 }
 
 async fn refresh_server(host: &Host, server: &ServerName) -> RefreshedServer {
@@ -90,7 +91,7 @@ pub(super) struct WaitInput {
     timeout_ms: Option<f64>,
 }
 
-/// One server in the answer of `WaitForMcpServers`.
+/// One server in the result of `WaitForMcpServers`.
 #[derive(Serialize)]
 struct WaitedServer {
     server: String,
@@ -99,7 +100,7 @@ struct WaitedServer {
     error: Option<String>,
 }
 
-pub(super) async fn wait(host: &Host, input: WaitInput) -> Result<ToolAnswer, ToolFailure> {
+pub(super) async fn wait(host: &Host, input: WaitInput) -> ToolResult<Output> {
     let names = input.servers.unwrap_or_default();
     let mut servers = Vec::with_capacity(names.len());
     for name in &names {
@@ -115,7 +116,7 @@ pub(super) async fn wait(host: &Host, input: WaitInput) -> Result<ToolAnswer, To
     } else {
         Readiness::Servers(servers.clone())
     };
-    // After the timeout the answer shows servers that are still starting.
+    // After the timeout the result shows servers that are still starting.
     let _ = tokio::time::timeout(limit, host.wait_for(readiness)).await;
     let is_selected = |name: &ServerName| servers.is_empty() || servers.contains(name);
     let mut statuses = host.status();
@@ -127,12 +128,10 @@ pub(super) async fn wait(host: &Host, input: WaitInput) -> Result<ToolAnswer, To
         status: status.status,
         error: status.error,
     });
-    to_answer(&waited.collect::<Vec<_>>())
+    json_output(&waited.collect::<Vec<_>>())
 }
 
-fn find_server(host: &Host, server: &str) -> Result<ServerName, ToolFailure> {
+fn find_server(host: &Host, server: &str) -> ToolResult<ServerName> {
     let status = host.server_status(server);
-    status
-        .map(|status| status.name)
-        .map_err(|error| ToolFailure::new(&error))
+    status.map(|status| status.name).map_err(ToolError::from)
 }

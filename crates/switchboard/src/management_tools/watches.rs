@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use switchboard_server::{ToolError, ToolResult};
 
-use super::to_answer;
+use super::json_output;
 use crate::call::CallContext;
+use crate::content::Output;
 use crate::host::Host;
 use crate::id::WatchId;
-use crate::registry::{ToolAnswer, ToolFailure};
 use crate::watch::{Watch, WatchKind, WatchRequest};
 
 #[derive(Deserialize)]
@@ -51,13 +52,13 @@ pub(super) struct UnsubscribeInput {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SubscribeAnswer {
+struct SubscribeResult {
     subscribed: bool,
     subscription_id: WatchId,
 }
 
 #[derive(Serialize)]
-struct UnsubscribeAnswer {
+struct UnsubscribeResult {
     unsubscribed: bool,
 }
 
@@ -65,7 +66,7 @@ pub(super) async fn subscribe(
     host: &Host,
     input: SubscribeInput,
     context: &CallContext,
-) -> Result<ToolAnswer, ToolFailure> {
+) -> ToolResult<Output> {
     let request = WatchRequest::subscription(input.server, input.uri);
     start(host, request, input.reason, context).await
 }
@@ -74,8 +75,8 @@ pub(super) async fn poll(
     host: &Host,
     input: PollInput,
     context: &CallContext,
-) -> Result<ToolAnswer, ToolFailure> {
-    let missing = |field: &str| ToolFailure(format!("`{field}` is missing"));
+) -> ToolResult<Output> {
+    let missing = |field: &str| ToolError::new(format!("`{field}` is missing"));
     let request = match input.r#type {
         PollTarget::Resource => {
             let uri = input.uri.ok_or_else(|| missing("uri"))?;
@@ -102,16 +103,15 @@ async fn start(
     mut request: WatchRequest,
     reason: Option<String>,
     context: &CallContext,
-) -> Result<ToolAnswer, ToolFailure> {
+) -> ToolResult<Output> {
     request.reason = reason;
     // The watch outlives the call, so the deadline of the call does not apply.
     request.context = CallContext {
         deadline: None,
         ..context.clone()
     };
-    let watch = host.watch(request).await;
-    let watch = watch.map_err(|error| ToolFailure::new(&error))?;
-    to_answer(&SubscribeAnswer {
+    let watch = host.watch(request).await?;
+    json_output(&SubscribeResult {
         subscribed: true,
         subscription_id: watch.id,
     })
@@ -123,7 +123,7 @@ pub(super) fn unsubscribe(
     kind: WatchKind,
     input: &UnsubscribeInput,
     context: &CallContext,
-) -> Result<ToolAnswer, ToolFailure> {
+) -> ToolResult<Output> {
     let UnsubscribeInput {
         server,
         uri,
@@ -131,7 +131,7 @@ pub(super) fn unsubscribe(
     } = input;
     if server.is_none() && uri.is_none() && id.is_none() {
         let text = "specify `subscriptionId`, or `server` and the watched resource or tool";
-        return Err(ToolFailure(text.to_owned()));
+        return Err(ToolError::new(text));
     }
     let matches = |wanted: &Option<String>, has: &str| wanted.as_ref().is_none_or(|it| it == has);
     let is_selected = |watch: &Watch| {
@@ -146,7 +146,7 @@ pub(super) fn unsubscribe(
         .filter(is_selected)
         .filter_map(|watch| host.unwatch(watch.id.as_str()))
         .count();
-    to_answer(&UnsubscribeAnswer {
+    json_output(&UnsubscribeResult {
         unsubscribed: stopped > 0,
     })
 }
