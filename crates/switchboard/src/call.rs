@@ -16,6 +16,7 @@ use std::future::IntoFuture;
 
 use serde_json::{Map, Value};
 use switchboard_wire::BoxFuture;
+use switchboard_wire::mcp::Progress;
 
 pub(crate) use approval::RememberedApproval;
 pub(crate) use error::join_violations;
@@ -28,7 +29,6 @@ pub use switchboard_client::Delivery;
 
 use crate::content::Output;
 use crate::host_state::HostState;
-use switchboard_wire::mcp::Progress;
 
 /// The arguments of a call, owned or borrowed. An agent that keeps the model's message can lend the
 /// arguments instead of copying them.

@@ -11,11 +11,11 @@ mod publisher;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use switchboard_wire::mcp::{Json, Tool};
 use switchboard_wire::naming::Spelled;
 use switchboard_wire::schema::CompiledSchema;
 
 use crate::id::{Revision, ServerName, ToolId, WireName};
-use switchboard_wire::mcp::{Json, Tool};
 
 pub(crate) use publisher::{CatalogPublisher, ServerKey};
 

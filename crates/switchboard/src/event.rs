@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use switchboard_wire::mcp::Json;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::id::{CallId, Revision, ServerName, ToolId, WatchId, WireName};
 use crate::status::ConnectionStatus;
-use switchboard_wire::mcp::Json;
 
 /// An event of the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use switchboard_process::ProcessSupervisor;
+use switchboard_wire::memory_budget::Budget;
 use tokio::time::timeout;
 
 pub use builder::{HostBuilder, StartError};
@@ -36,7 +37,6 @@ use crate::server::retry_slots::RetrySlots;
 use crate::watch::WatchTable;
 use server_spec::ServerDefaults;
 use servers::ConfiguredServers;
-use switchboard_wire::memory_budget::Budget;
 
 /// Added to the time that children get for their exit, before shutdown stops waiting for tasks.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use switchboard_wire::naming;
+use switchboard_wire::sync::CachePadded as Apart;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,7 +24,6 @@ use crate::interaction::Interaction;
 use crate::limits::{Deadlines, Limits};
 use crate::permission::Policy;
 use crate::server::ServerHandle;
-use switchboard_wire::sync::CachePadded as Apart;
 
 /// The servers of a host by name.
 pub(crate) type ServerHandles = BTreeMap<ServerName, Arc<ServerHandle>>;

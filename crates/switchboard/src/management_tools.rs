@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use switchboard_server::{ToolError, ToolResult};
 use switchboard_wire::BoxFuture;
+use switchboard_wire::mcp::Json;
 
 use crate::call::CallContext;
 use crate::content::Output;
@@ -20,7 +21,6 @@ use crate::host::Host;
 use crate::id::ServerName;
 use crate::registry::{RegisterError, Registry, Tool};
 use definitions::{Definition, definitions};
-use switchboard_wire::mcp::Json;
 
 impl Registry {
     /// Registers the management tools: list and read resources, watch them, refresh the tools of

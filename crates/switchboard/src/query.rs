@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use switchboard_client::session::{Deadline, RequestError, Session, SessionEnd};
+use switchboard_wire::mcp::{Prompt, ReadResourceResult, ServerCapabilities};
 use switchboard_wire::naming;
 use tokio::time::{Instant, timeout_at};
 
@@ -21,8 +23,6 @@ use crate::host_state::HostState;
 use crate::id::{ServerName, ToolName, WireName};
 use crate::permission::Denial;
 use crate::server::ServerHandle;
-use switchboard_client::session::{Deadline, RequestError, Session, SessionEnd};
-use switchboard_wire::mcp::{Prompt, ReadResourceResult, ServerCapabilities};
 
 /// Maximum length of a resource URI in bytes.
 const MAX_URI_BYTES: usize = 64 * 1024;

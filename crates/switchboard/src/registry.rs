@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard_server::ToolResult;
 use switchboard_wire::BoxFuture;
+use switchboard_wire::mcp::{Json, ToolAnnotations};
 use switchboard_wire::naming::PREFIX;
 use switchboard_wire::schema::{Checked, CompiledSchema};
 
@@ -21,7 +22,6 @@ use crate::content::Output;
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
 use crate::permission::{Action, Denial, PermissionRequest};
-use switchboard_wire::mcp::{Json, ToolAnnotations};
 
 /// A local tool.
 pub trait Tool: Send + Sync + 'static {

@@ -21,7 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use switchboard_client::session::Session;
+use switchboard_client::stderr::StderrTail;
 use switchboard_config::{MaskedEntry, Scope};
+use switchboard_wire::sync::CachePadded as Apart;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -36,9 +39,6 @@ use listing_cache::ListingCaches;
 use listing_refresh::ListingExpiry;
 use owner::{Control, Owner, RefreshReply};
 use state::{Phase, State};
-use switchboard_client::session::Session;
-use switchboard_client::stderr::StderrTail;
-use switchboard_wire::sync::CachePadded as Apart;
 
 /// Capacity of the order channel. Orders are rare; a sender that finds it full waits.
 const ORDER_QUEUE: usize = 16;

@@ -4,9 +4,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::permission::Denial;
 use switchboard_wire::mcp::Tool;
 use switchboard_wire::sync::lock;
+
+use crate::permission::Denial;
 
 /// Remembers the answer to the permission request of a poll, so that the user is asked once per
 /// watch and not once per interval.

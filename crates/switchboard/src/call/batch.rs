@@ -3,10 +3,10 @@
 use std::future::IntoFuture;
 
 use futures_util::future::join_all;
+use switchboard_wire::mcp::Hint;
 
 use super::{Call, CallError};
 use crate::content::Output;
-use switchboard_wire::mcp::Hint;
 
 /// Makes the calls in order. Adjacent calls of tools that declare themselves read-only run
 /// concurrently. The results are in the order of the calls.

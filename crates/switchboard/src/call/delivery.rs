@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
+use switchboard_client::session::{RequestError, Session, SessionEnd, ToolRequest};
+use switchboard_wire::mcp::{CallToolResult, ErrorObject};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::resolve::{ResolvedTool, check_unchanged};
 use super::{CallError, CallMode, Delivery, OnProgress, TimeoutKind};
 use crate::host_state::HostState;
-use switchboard_client::session::{RequestError, Session, SessionEnd, ToolRequest};
-use switchboard_wire::mcp::{CallToolResult, ErrorObject};
 
 /// How often a call that was not sent, or that the server did not accept, is sent again.
 const MAX_REDELIVERIES: u32 = 2;

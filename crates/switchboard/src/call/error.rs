@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use switchboard_client::session::unknown_ids_note;
+use switchboard_wire::limits::legible as rounded_to_millis;
+use switchboard_wire::mcp::ErrorObject;
+
 use super::{Delivery, Problem, Violation};
 use crate::id::ToolId;
 use crate::permission::Denial;
 use crate::status::Unavailable;
-use switchboard_client::session::unknown_ids_note;
-use switchboard_wire::limits::legible as rounded_to_millis;
-use switchboard_wire::mcp::ErrorObject;
 
 /// Why a call has no result. A result with `isError` is a result, not a `CallError`.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -10,6 +10,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use switchboard_client::session::{Deadline, Session, ToolRequest};
+use switchboard_wire::mcp::CallToolResult;
 use switchboard_wire::schema::{Checked, is_checkable};
 use tokio::sync::{AcquireError, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
@@ -27,8 +29,6 @@ use crate::host_state::HostState;
 use crate::id::{CallId, ToolId};
 use crate::permission::{Action, Denial, PermissionRequest, PolicyInput};
 use crate::server::ServerHandle;
-use switchboard_client::session::{Deadline, Session, ToolRequest};
-use switchboard_wire::mcp::CallToolResult;
 
 pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     let host = call.host;

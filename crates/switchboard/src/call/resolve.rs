@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_client::session::{CallTarget, Session};
 use switchboard_wire::BoxFuture;
+use switchboard_wire::mcp::TaskSupport;
 use tokio::time::{Instant, timeout_at};
 
 use super::{CallContext, CallError};
@@ -12,8 +14,6 @@ use crate::host_state::HostState;
 use crate::id::Revision;
 use crate::server::ServerHandle;
 use crate::server::state::State;
-use switchboard_client::session::{CallTarget, Session};
-use switchboard_wire::mcp::TaskSupport;
 
 /// How long a call without a deadline waits for a server to start. The start itself times out
 /// earlier.

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
+use switchboard_wire::mcp::Tool;
 use switchboard_wire::naming::{self, NameClash};
+use switchboard_wire::sync::lock;
 
 use super::diff::CatalogDiff;
 use super::{Catalog, CatalogTool, RejectedTool};
 use crate::event::{Event, EventSink};
 use crate::id::{Revision, ServerName, ToolName};
-use switchboard_wire::mcp::Tool;
-use switchboard_wire::sync::lock;
 
 /// One server of a host: its name and a sequence number that is never reused. A server that
 /// replaces another one under the same name has another key.

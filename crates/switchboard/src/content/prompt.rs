@@ -4,12 +4,12 @@
 //! are within the limit, plus one marker.
 
 use serde::Serialize;
+use switchboard_wire::mcp::{GetPromptResult, Role};
 
 use super::render::render_block;
 use super::truncate::{LimitedText, truncate_texts};
 use super::{Block, MAX_FIELD_BYTES, ResultHandle, ResultStore, field};
 use crate::limits::Limits;
-use switchboard_wire::mcp::{GetPromptResult, Role};
 
 /// A prompt, rendered for a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

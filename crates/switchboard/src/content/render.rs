@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use switchboard_wire::mcp::{
+    CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink,
+};
 
 use super::truncate::{LimitedText, truncate_texts};
 use super::{
@@ -11,9 +14,6 @@ use super::{
 };
 use crate::id::ServerName;
 use crate::limits::Limits;
-use switchboard_wire::mcp::{
-    CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink,
-};
 
 /// Renders a tool result. Text that exceeds the limit is cut, and the full text goes to `store`.
 pub fn render_tool_result(

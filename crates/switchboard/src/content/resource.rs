@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use switchboard_wire::mcp::{ReadResourceResult, ResourceBody};
 
 use super::truncate::{LimitedText, truncate_texts};
 use super::{
@@ -14,7 +15,6 @@ use super::{
     sanitize_owned,
 };
 use crate::limits::Limits;
-use switchboard_wire::mcp::{ReadResourceResult, ResourceBody};
 
 /// How many parts of one resource are saved to files. Further parts are described.
 const MAX_FILES: usize = 100;

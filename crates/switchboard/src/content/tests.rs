@@ -2,14 +2,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
+use switchboard_wire::mcp::{
+    CallToolResult, ContentBlock, EmbeddedResource, MediaContent, ResourceBody,
+};
 use switchboard_wire::text::fit;
 
 use super::*;
 use crate::id::ServerName;
 use crate::limits::Limits;
-use switchboard_wire::mcp::{
-    CallToolResult, ContentBlock, EmbeddedResource, MediaContent, ResourceBody,
-};
 
 fn with_text_limit(bytes: usize) -> Limits {
     let mut limits = Limits::default();

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use switchboard_client::auth::AuthProvider;
+use switchboard_client::http::Network;
+use switchboard_client::wire_tap::WireTap;
 use switchboard_config::{
     HostConfig, InvalidServerName, LaunchSpec, Profile, RemoteKind, Scope, ServerConfig,
     ServerEntry, Trust,
@@ -14,7 +17,9 @@ use switchboard_config::{
 use switchboard_process::{
     Guardian, HostId, ProcessSupervisor, Spawning, Subreaper, SupervisorOptions,
 };
-use switchboard_wire::BoxFuture;
+use switchboard_wire::mcp::{Implementation, LogLevel};
+use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::{BoxFuture, Connector, ServerInstance};
 
 use super::reconcile::FileEntry;
 use super::server_spec::{RetryMode, ServerDefaults};
@@ -33,13 +38,6 @@ use crate::permission::{
 use crate::server::connect::ServerEndpoint;
 use crate::server::retry_slots::RetrySlots;
 use crate::watch::WatchTable;
-use switchboard_client::auth::AuthProvider;
-use switchboard_client::http::Network;
-use switchboard_client::wire_tap::WireTap;
-use switchboard_wire::Connector;
-use switchboard_wire::ServerInstance;
-use switchboard_wire::mcp::{Implementation, LogLevel};
-use switchboard_wire::memory_budget::Budget;
 
 /// Builds a [`Host`]. Nothing runs before [`HostBuilder::start`].
 ///

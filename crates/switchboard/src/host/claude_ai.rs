@@ -3,10 +3,10 @@
 //! Pure. Invariant: an address that is not on the list of origins never gets an endpoint, and so never
 //! the bearer.
 
+use switchboard_client::http::{UrlError, is_loopback, parse_server_url};
 use url::{Origin, Url};
 
 use super::server_spec::remote::url_hint;
-use switchboard_client::http::{UrlError, is_loopback, parse_server_url};
 
 /// Where claude.ai answers.
 const ORIGINS: [&str; 3] = [

@@ -10,6 +10,14 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream;
 use serde_json::json;
+use switchboard_client::session::list_kind::ListItem;
+use switchboard_client::session::query::Query;
+use switchboard_client::session::{RequestError, run_blocking};
+use switchboard_wire::decode;
+use switchboard_wire::mcp::{
+    Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
+    ResourceTemplate,
+};
 
 use super::Host;
 use crate::content::{RenderedPrompt, RenderedResource, render_prompt, render_resource};
@@ -20,14 +28,6 @@ use crate::query::{
 };
 use crate::server::ServerHandle;
 use crate::server::listing_cache::{ListingCache, ListingCaches, SharedItems};
-use switchboard_client::session::list_kind::ListItem;
-use switchboard_client::session::query::Query;
-use switchboard_client::session::{RequestError, run_blocking};
-use switchboard_wire::decode;
-use switchboard_wire::mcp::{
-    Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
-    ResourceTemplate,
-};
 
 /// How many mentioned resources are read concurrently.
 const MAX_CONCURRENT_READS: usize = 8;

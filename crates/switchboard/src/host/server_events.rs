@@ -3,10 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-
-use crate::event::{Event, EventSink};
-use crate::id::ServerName;
-use crate::interaction::Interaction;
 use switchboard_client::client_handler::{ClientHandler, LogMessage};
 use switchboard_client::elicitation::{ElicitAnswer, Elicitation};
 use switchboard_client::roots::Root;
@@ -14,6 +10,10 @@ use switchboard_client::sampling::Sampling;
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::ClientCapabilities as Offers;
 use switchboard_wire::mcp::ErrorObject;
+
+use crate::event::{Event, EventSink};
+use crate::id::ServerName;
+use crate::interaction::Interaction;
 
 /// The [`ClientHandler`] of one server.
 pub(super) struct InteractionHandler {

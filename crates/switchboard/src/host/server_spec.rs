@@ -10,10 +10,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_client::auth::AuthProvider;
+use switchboard_client::connect::ClientContext;
+use switchboard_client::http::Network;
+use switchboard_client::question_limit::Turns;
+use switchboard_client::session::SessionContext;
+use switchboard_client::session::http::Health;
+use switchboard_client::wire_tap::WireTap;
 use switchboard_config::{
     InheritEnv, LaunchDecision, LaunchSpec, PinnedProgram, Profile, Scope, Secret, ServerEntry,
     SourcePos, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
+use switchboard_wire::ServerInstance;
+use switchboard_wire::mcp::{Implementation, LogLevel};
+use switchboard_wire::redact::Redactor;
 
 use super::HostInner;
 use super::server_events::InteractionHandler;
@@ -28,16 +38,6 @@ use crate::server::environment::{Variables, is_inherited};
 use crate::server::sdk_servers::SdkServers;
 use crate::server::state::{FailureReason, Phase};
 use crate::server::{EntryDescription, InitialState, ServerHandle, ServerSettings};
-use switchboard_client::auth::AuthProvider;
-use switchboard_client::connect::ClientContext;
-use switchboard_client::http::Network;
-use switchboard_client::question_limit::Turns;
-use switchboard_client::session::SessionContext;
-use switchboard_client::session::http::Health;
-use switchboard_client::wire_tap::WireTap;
-use switchboard_wire::ServerInstance;
-use switchboard_wire::mcp::{Implementation, LogLevel};
-use switchboard_wire::redact::Redactor;
 
 /// What the builder set for all servers of a host.
 pub(super) struct ServerDefaults {

@@ -11,6 +11,8 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use switchboard_config::{InvalidServerName, LaunchSpec, ServerConfig};
+use switchboard_wire::ServerInstance;
+use switchboard_wire::sync::lock;
 
 use super::reconcile::{FileEntry, diff_servers};
 use super::server_spec::ServerSpec;
@@ -20,8 +22,6 @@ use crate::id::ServerName;
 use crate::server::ServerHandle;
 use crate::server::state::Phase;
 use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
-use switchboard_wire::ServerInstance;
-use switchboard_wire::sync::lock;
 
 /// The entries behind the running servers.
 #[derive(Default)]

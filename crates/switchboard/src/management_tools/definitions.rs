@@ -1,10 +1,10 @@
 //! The table of the management tools. Names and inputs match those of other agents.
 
 use serde_json::{Value, json};
+use switchboard_wire::mcp::Json;
 
 use super::{Run, parse, resources, servers, watches};
 use crate::watch::WatchKind;
-use switchboard_wire::mcp::Json;
 
 /// One management tool.
 pub(super) struct Definition {

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use switchboard_server::ToolResult;
+use switchboard_wire::mcp::Resource;
 
 use super::{OptionalServer, json_output};
 use crate::content::{Block, Output, field, sanitize};
 use crate::host::Host;
 use crate::query::ServerItem;
-use switchboard_wire::mcp::Resource;
 
 /// How much of a name is shown, in bytes.
 const MAX_NAME_BYTES: usize = 200;

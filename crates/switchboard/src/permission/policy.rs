@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use switchboard_wire::mcp::ToolAnnotations;
 use switchboard_wire::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
 
 use super::{Action, Decision, Reason, Rule, RuleDefinition};
 use crate::id::{ServerName, ToolId, WireName};
-use switchboard_wire::mcp::ToolAnnotations;
 
 /// A call of an MCP tool, as the rules see it.
 #[derive(Clone, Copy, Debug)]

@@ -4,11 +4,11 @@
 //! [`Interaction`](crate::Interaction) answers it.
 
 use serde_json::{Map, Value};
+use switchboard_wire::mcp::ToolAnnotations;
 
 use super::{Decision, PolicyInput};
 use crate::call_context::CallContext;
 use crate::id::{ToolId, WireName};
-use switchboard_wire::mcp::ToolAnnotations;
 
 /// A call that needs permission, with everything a user needs to decide on it.
 ///

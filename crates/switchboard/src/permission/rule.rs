@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use switchboard_config::SourcePos;
+use switchboard_wire::mcp::Hint;
 
 use super::arguments::ArgumentCondition;
 use super::pattern::{InvalidPattern, Pattern};
 use super::policy::{MatchInput, PolicyInput};
 use super::{Action, Decision, Reason};
 use crate::id::ServerName;
-use switchboard_wire::mcp::Hint;
 
 /// Where a rule comes from. Rules are read in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -1,9 +1,9 @@
 use serde_json::{Map, Value};
+use switchboard_wire::mcp::{Hint, ToolAnnotations};
 use switchboard_wire::naming::wire_name;
 
 use super::*;
 use crate::id::{ServerName, ToolId, WireName};
-use switchboard_wire::mcp::{Hint, ToolAnnotations};
 
 mod arguments;
 mod laws;

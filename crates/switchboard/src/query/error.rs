@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use switchboard_wire::Problem;
+use switchboard_wire::mcp::ErrorObject;
 
 use crate::id::ServerName;
 use crate::permission::Denial;
 use crate::status::Unavailable;
-use switchboard_wire::mcp::ErrorObject;
 
 /// Why a query failed.
 #[derive(Clone, Debug, thiserror::Error)]

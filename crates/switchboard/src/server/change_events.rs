@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use switchboard_client::session::Session;
+use switchboard_client::session::list_changes::ListChangeKind;
 use tokio::time::Instant;
 
 use crate::event::{Event, EventSink};
 use crate::id::ServerName;
-use switchboard_client::session::Session;
-use switchboard_client::session::list_changes::ListChangeKind;
 
 pub(super) struct ChangeEvents {
     next_event_at: Instant,

@@ -10,14 +10,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use crate::limits::Limits;
 use switchboard_client::session::list_kind::ListItem;
 use switchboard_client::session::pagination;
 use switchboard_client::session::{RequestError, Session, SessionKey};
 use switchboard_wire::mcp::{Prompt, Resource, ResourceTemplate};
 use switchboard_wire::sync::lock;
+use tokio::time::Instant;
+
+use crate::limits::Limits;
 
 /// The cached listings of one server.
 #[derive(Debug, Default)]

@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
-use tokio::time::Instant;
-
-use super::connect::ConnectSetup;
-use super::owner::RefreshReply;
 use switchboard_client::session::list_changes::ListChangeKind;
 use switchboard_client::session::pagination;
 use switchboard_client::session::pagination::Listing;
 use switchboard_client::session::{RequestError, Session};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::Tool;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::connect::ConnectSetup;
+use super::owner::RefreshReply;
 
 /// Lists all tools of a session before `end`.
 pub(super) fn list_tools(

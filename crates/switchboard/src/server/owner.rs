@@ -11,6 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use switchboard_client::auth::LoginRequired;
+use switchboard_client::connect::LiveSession;
+use switchboard_client::session::list_changes::ListChangeKind;
+use switchboard_client::session::pagination::Listing;
+use switchboard_client::session::{RequestError, SessionEnd};
+use switchboard_wire::mcp::Tool;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -25,12 +31,6 @@ use crate::event::{Event, EventSink};
 use crate::status::{ConnectAttempt, ConnectStage};
 use orders::{Activity, OrderOutcome};
 pub(crate) use orders::{Control, RefreshReply};
-use switchboard_client::auth::LoginRequired;
-use switchboard_client::connect::LiveSession;
-use switchboard_client::session::list_changes::ListChangeKind;
-use switchboard_client::session::pagination::Listing;
-use switchboard_client::session::{RequestError, SessionEnd};
-use switchboard_wire::mcp::Tool;
 
 /// Minimum interval between immediate reconnects after an expired session.
 const MIN_IMMEDIATE_RECONNECT_INTERVAL: Duration = Duration::from_secs(10);

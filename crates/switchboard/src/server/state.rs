@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_client::auth::LoginRequired;
+use switchboard_client::session::Session;
+use switchboard_client::stderr::StderrTail;
 use switchboard_config::PendingReason;
+use switchboard_wire::mcp::ServerHello;
 use tokio::time::Instant;
 
 use crate::id::Generation;
 use crate::status::{ConnectAttempt, ConnectionStatus, ServerPhase};
-use switchboard_client::auth::LoginRequired;
-use switchboard_client::session::Session;
-use switchboard_client::stderr::StderrTail;
-use switchboard_wire::mcp::ServerHello;
 
 /// Where a server is in its life cycle. [`ServerPhase`] is the public form without the data.
 #[derive(Clone, Debug, PartialEq, Eq)]

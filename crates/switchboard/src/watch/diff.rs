@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 
+use switchboard_wire::text::fit;
+
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::snapshot::Snapshot;
-use switchboard_wire::text::fit;
 
 /// How many lines are shown.
 const MAX_LINES: usize = 40;

@@ -5,8 +5,9 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::content::{Block, Output, base64, sanitize};
 use switchboard_wire::mcp::{Json, ReadResourceResult, ResourceBody};
+
+use crate::content::{Block, Output, base64, sanitize};
 
 /// Two snapshots are equal if their hashes are.
 #[derive(Debug)]

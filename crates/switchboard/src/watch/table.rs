@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use switchboard_wire::sync::lock;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,6 @@ use crate::call::{CallContext, CallOrigin};
 use crate::content::{field, fit, sanitize};
 use crate::event::{Event, EventSink};
 use crate::id::{Principal, ServerName, WatchId};
-use switchboard_wire::sync::lock;
 
 /// How much of an error message an event shows, in bytes.
 const MAX_SUMMARY_BYTES: usize = 500;

@@ -8,6 +8,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_client::session::subscriptions::{Subscription, SubscriptionEvent};
+use switchboard_client::session::{Session, run_blocking};
 use switchboard_wire::naming;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -22,8 +24,6 @@ use crate::limits::LARGE;
 use crate::query::QueryError;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
-use switchboard_client::session::subscriptions::{Subscription, SubscriptionEvent};
-use switchboard_client::session::{Session, run_blocking};
 
 /// A burst of notifications causes one refresh: after this time without a notification.
 const DEBOUNCE_QUIET: Duration = Duration::from_millis(150);

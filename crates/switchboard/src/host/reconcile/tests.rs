@@ -1,5 +1,6 @@
-use super::*;
 use switchboard_config::{ConfigSource, ConfigSources, ServerConfig, load};
+
+use super::*;
 
 fn servers(entries: &[(&str, &str)]) -> BTreeMap<ServerName, LaunchSpec> {
     entries

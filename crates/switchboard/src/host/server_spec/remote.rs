@@ -2,17 +2,6 @@
 
 use std::sync::Arc;
 
-use switchboard_config::{
-    LaunchSpec, RemoteConfig, RemoteKind, Secret, secrets_in_arguments, secrets_in_variable,
-};
-use switchboard_wire::BoxFuture;
-use url::Url;
-
-use super::{HostInner, project_directory};
-use crate::headers_helper::HeadersHelper;
-use crate::host::claude_ai;
-use crate::server::connect::ServerEndpoint;
-use crate::server::state::FailureReason;
 use switchboard_client::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential, RedactingProvider,
     StaticHeaders, WithStaticHeaders,
@@ -21,7 +10,18 @@ use switchboard_client::auth::{is_protocol_header, secret_parts};
 use switchboard_client::http::{
     HttpEndpoint, HttpTransport, TlsConfig, UrlError, parse_server_url,
 };
+use switchboard_config::{
+    LaunchSpec, RemoteConfig, RemoteKind, Secret, secrets_in_arguments, secrets_in_variable,
+};
+use switchboard_wire::BoxFuture;
 use switchboard_wire::redact::Redactor;
+use url::Url;
+
+use super::{HostInner, project_directory};
+use crate::headers_helper::HeadersHelper;
+use crate::host::claude_ai;
+use crate::server::connect::ServerEndpoint;
+use crate::server::state::FailureReason;
 
 impl HostInner {
     /// The endpoint of a remote entry, or why its URL or its headers are not usable.

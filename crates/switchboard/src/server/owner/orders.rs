@@ -3,12 +3,12 @@
 //! The step in which an order arrives decides about its effect. Closing an open session is left to
 //! the caller of [`Owner::handle_order`]. Invariant: every order is answered once.
 
+use switchboard_client::session::RequestError;
 use tokio::sync::oneshot;
 
 use super::Owner;
 use crate::server::connect::ServerEndpoint;
 use crate::server::state::Phase;
-use switchboard_client::session::RequestError;
 
 /// An order to the owner of a server. The owner answers when the order is carried out.
 #[derive(Debug)]
