@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (sender, mut latest) = watch::channel(ConfigSnapshot::default());
     let targets = move || PolledFiles::from(sources.clone());
     let _watcher = ReloadThread::spawn(targets, variables, move |reading| {
-        drop(sender.send(reading))
+        drop(sender.send(reading));
     })?;
     while latest.changed().await.is_ok() {
         let loaded = latest.borrow_and_update().loaded.clone();

@@ -13,7 +13,7 @@ use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::sleep;
 
 /// A modern server whose tool listing has this `ttlMs`. Its tool `change` replaces the tools
-/// without a list_changed notification.
+/// without a `list_changed` notification.
 fn server_with_ttl(ttl_ms: Value) -> Script {
     let tools = vec![json!({"name": "new", "inputSchema": {"type": "object"}})];
     let change = [Step::SetTools(tools), Step::text("changed")];

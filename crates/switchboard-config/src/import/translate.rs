@@ -142,7 +142,7 @@ impl<'a> EntryDraft<'a> {
             ),
             Some(KeyMeaning::Cwd) => self.cwd = Some(self.rewritten(value, TextPosition::Path)),
             Some(KeyMeaning::Url) if self.url.is_some() => {
-                self.ignored_keys.push(member.key.clone())
+                self.ignored_keys.push(member.key.clone());
             }
             Some(KeyMeaning::Url) => self.url = Some(self.rewritten(value, TextPosition::Value)),
             Some(KeyMeaning::UrlOf(remote)) => {
@@ -168,7 +168,7 @@ impl<'a> EntryDraft<'a> {
             }
             Some(KeyMeaning::CallTimeout(unit)) => self.read_timeout("timeout", member, unit),
             Some(KeyMeaning::StartTimeout(unit)) => {
-                self.read_timeout("startupTimeout", member, unit)
+                self.read_timeout("startupTimeout", member, unit);
             }
             Some(KeyMeaning::Timeout(unit)) => self.read_both_timeouts(member, unit),
             Some(KeyMeaning::Enabled) => self.read_flag(member, false),
@@ -237,7 +237,7 @@ impl<'a> EntryDraft<'a> {
                 for member in members {
                     match member.key.as_str() {
                         "path" => {
-                            self.command = Some(self.rewritten(&member.value, TextPosition::Path))
+                            self.command = Some(self.rewritten(&member.value, TextPosition::Path));
                         }
                         "args" | "env" => self.read(member),
                         key => self.ignored_keys.push(format!("command.{key}")),

@@ -189,8 +189,13 @@ fn numbers(keys: &[&str], range: &RangeInclusive<u64>) -> Json {
     let renamed = RENAMED_KEYS.iter().filter(|(_, key)| keys.contains(key));
     let deprecated = renamed.map(|(old, key)| {
         let mut schema = integer_in_range(range);
-        schema["deprecated"] = true.into();
-        schema["description"] = format!("Old name of `{key}`.").into();
+        if let Some(members) = schema.as_object_mut() {
+            members.insert("deprecated".to_owned(), true.into());
+            members.insert(
+                "description".to_owned(),
+                format!("Old name of `{key}`.").into(),
+            );
+        }
         ((*old).to_owned(), schema)
     });
     json!({

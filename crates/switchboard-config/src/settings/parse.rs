@@ -232,7 +232,7 @@ impl<'a> SettingsParser<'a> {
             "allowedServers" => self.policy.allowed = Some(self.server_matches(member)),
             "deniedServers" => self.policy.denied = self.server_matches(member),
             "profile" => {
-                self.policy.profile = self.enum_value(member, &PROFILES).unwrap_or_default()
+                self.policy.profile = self.enum_value(member, &PROFILES).unwrap_or_default();
             }
             _ => match member.value.kind {
                 RawKind::Bool(flag) => self.policy.managed_only = flag,

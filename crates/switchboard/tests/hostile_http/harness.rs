@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{launch, name, permissive};
 use crate::table::{
-    CANARY, Case, CredentialSource, ErrorKind, Expected, FinalState, RetryingProvider, Start,
+    CANARY, Case, CredentialSource, ErrorKind, Expected, RetryingProvider, SessionAfter, Start,
 };
 
 /// Maximum duration of a case, even on a busy machine. A case that hangs fails.
@@ -202,8 +202,8 @@ async fn drive_hostile_server(servers: &TestServers, host: &Host, case: &mut Cas
     for expected in &case.calls {
         call(host, *expected, case).await;
     }
-    match case.final_state {
-        FinalState::SameSession => {
+    match case.session_after {
+        SessionAfter::Same => {
             assert_eq!(echo(host).await.unwrap(), "still here");
             assert_eq!(host.server_details("s").unwrap().generation, before);
             // The number of pooled connections depends on how the last requests overlapped. The
@@ -216,13 +216,13 @@ async fn drive_hostile_server(servers: &TestServers, host: &Host, case: &mut Cas
                 .wait_until("connections close", settled)
                 .await;
         }
-        FinalState::NewSession => {
+        SessionAfter::New => {
             while !matches!(echo(host).await.as_deref(), Ok("still here")) {
                 sleep(POLL).await;
             }
             assert!(host.server_details("s").unwrap().generation > before);
         }
-        FinalState::NoSession => {}
+        SessionAfter::Ended => {}
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Case {
     pub(crate) calls: Vec<Expected>,
     pub(crate) arguments: Value,
     /// State of the session after the calls.
-    pub(crate) final_state: FinalState,
+    pub(crate) session_after: SessionAfter,
     /// Maximum growth of the host's memory, in bytes.
     pub(crate) memory: u64,
     /// Additional checks after shutdown.
@@ -115,13 +115,13 @@ impl AuthProvider for RetryingProvider {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FinalState {
+pub(crate) enum SessionAfter {
     /// The same session answers the next call.
-    SameSession,
+    Same,
     /// A new session answers the next call.
-    NewSession,
+    New,
     /// No usable session.
-    NoSession,
+    Ended,
 }
 
 pub(crate) fn text(message: &'static str) -> Expected {
@@ -216,7 +216,7 @@ impl Case {
             start: Start::Connected,
             calls: Vec::new(),
             arguments: json!({}),
-            final_state: FinalState::SameSession,
+            session_after: SessionAfter::Same,
             memory: 16 * MIB,
             checks: Vec::new(),
         }
@@ -289,26 +289,26 @@ impl Case {
     /// Expects that no session is established.
     pub(crate) fn start_fails(mut self, start: Start) -> Self {
         self.start = start;
-        self.final_state = FinalState::NoSession;
+        self.session_after = SessionAfter::Ended;
         self
     }
 
     /// Expects any status except connected.
     pub(crate) fn gets_no_session(mut self) -> Self {
         self.start = Start::NotConnected;
-        self.final_state = FinalState::NoSession;
+        self.session_after = SessionAfter::Ended;
         self
     }
 
     /// Expects that the session is lost and replaced.
     pub(crate) fn reconnects(mut self) -> Self {
-        self.final_state = FinalState::NewSession;
+        self.session_after = SessionAfter::New;
         self
     }
 
     /// Expects that the session is lost.
     pub(crate) fn stays_disconnected(mut self) -> Self {
-        self.final_state = FinalState::NoSession;
+        self.session_after = SessionAfter::Ended;
         self
     }
 
