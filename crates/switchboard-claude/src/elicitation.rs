@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 use switchboard::Interaction;
-use switchboard::elicit::{ElicitAnswer, Elicitation};
+use switchboard::elicit::{ElicitResponse, Elicitation};
 use switchboard::id::ServerName;
 use switchboard::mcp::Json;
 use tokio::sync::Semaphore;
@@ -58,17 +58,20 @@ impl Elicitations {
         let server = fields.text("mcp_server_name").unwrap_or_default();
         let server = ServerName::new(&server)
             .map_err(|problem| format!("invalid server name: {problem}"))?;
-        let offers = interaction.offers_to(&server);
-        if !offers.elicitation && !offers.elicitation_url {
+        let capabilities = interaction.capabilities_for(&server);
+        if !capabilities.elicitation && !capabilities.elicitation_url {
             return Ok(decline());
         }
-        let question = Elicitation::parse(&server, &mcp_params(fields), offers)
+        let question = Elicitation::parse(&server, &mcp_params(fields), capabilities)
             .map_err(|error| error.message.clone())?;
         let mode = question.mode.clone();
         let slot = self.slot(&server)?;
         let _permit = slot.acquire().await.map_err(|_| "session is closing")?;
         let answer = AssertUnwindSafe(interaction.elicit(question));
-        let answer = answer.catch_unwind().await.unwrap_or(ElicitAnswer::Cancel);
+        let answer = answer
+            .catch_unwind()
+            .await
+            .unwrap_or(ElicitResponse::Cancel);
         Ok(answer.into_result(&mode, &server))
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
 use switchboard::content::for_terminal;
-use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation};
+use switchboard::elicit::{ElicitMode, ElicitResponse, Elicitation};
 
 use crate::browser::Browser;
 use crate::render::style::{Paint, Style};
@@ -60,12 +60,12 @@ impl ElicitPrompt {
     }
 
     /// Waits until no other question is open, then asks the user.
-    pub(crate) async fn ask(&self, elicitation: &Elicitation<'_>) -> ElicitAnswer {
+    pub(crate) async fn ask(&self, elicitation: &Elicitation<'_>) -> ElicitResponse {
         let guard = self.terminal.acquire().await;
         let server = for_terminal(elicitation.server.as_str()).into_owned();
         // A terminal that cannot be set up cannot be asked.
         let Ok(mut question) = OpenQuestion::begin(guard, server, self) else {
-            return ElicitAnswer::Cancel;
+            return ElicitResponse::Cancel;
         };
         let answer = match &elicitation.mode {
             ElicitMode::Form(form) => form::ask(&mut question, &elicitation.message, form).await,
@@ -79,7 +79,7 @@ impl ElicitPrompt {
         if answer.is_err() {
             self.count_cancelled(&question);
         }
-        question.end(answer.unwrap_or(ElicitAnswer::Cancel))
+        question.end(answer.unwrap_or(ElicitResponse::Cancel))
     }
 
     /// Interrupts the command if the user keeps cancelling without typing anything.
@@ -220,11 +220,11 @@ impl OpenQuestion {
     }
 
     /// Prints what was sent to the server.
-    fn end(mut self, answer: ElicitAnswer) -> ElicitAnswer {
+    fn end(mut self, answer: ElicitResponse) -> ElicitResponse {
         self.has_ended = true;
         let sent = match &answer {
-            ElicitAnswer::Accept(_) => "accepted",
-            ElicitAnswer::Decline => "declined",
+            ElicitResponse::Accept(_) => "accepted",
+            ElicitResponse::Decline => "declined",
             _ => "cancelled",
         };
         // Ignore: if the terminal is gone, there is no place to print the error.

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use switchboard::Interaction;
-use switchboard::elicit::{ElicitAnswer, Elicitation};
-use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::permission::{PermissionRequest, PermissionResponse};
 use switchboard_config::ServerName;
 
@@ -36,15 +36,15 @@ impl CliInteraction {
 }
 
 impl Interaction for CliInteraction {
-    fn offers_to(&self, server: &ServerName) -> Offers {
-        let mut offers = Offers::default();
+    fn capabilities_for(&self, server: &ServerName) -> ClientCapabilities {
+        let mut capabilities = ClientCapabilities::default();
         if self.elicit.is_some() {
-            offers = offers.elicitation().elicitation_url();
+            capabilities = capabilities.elicitation().elicitation_url();
         }
         if self.local_servers.contains(server) && !self.roots.is_empty() {
-            offers = offers.roots();
+            capabilities = capabilities.roots();
         }
-        offers
+        capabilities
     }
 
     fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
@@ -56,11 +56,11 @@ impl Interaction for CliInteraction {
         })
     }
 
-    fn elicit<'a>(&'a self, elicitation: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, elicitation: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         Box::pin(async move {
             match &self.elicit {
                 Some(prompt) => prompt.ask(&elicitation).await,
-                None => ElicitAnswer::Decline,
+                None => ElicitResponse::Decline,
             }
         })
     }

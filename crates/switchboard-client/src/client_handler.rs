@@ -1,27 +1,30 @@
-//! The seam between a session and the program around it.
+//! The trait that answers the requests of a server.
 //!
-//! A session parses and validates what a server asks for, and a [`ClientHandler`] answers it. The handler
-//! also receives the server's log messages.
+//! A session parses, validates and rate limits the requests of its server, then passes them to a
+//! [`ClientHandler`]. The handler also receives the server's log messages.
 
 use serde_json::Value;
 
-use crate::elicitation::{ElicitAnswer, Elicitation};
+use crate::elicitation::{ElicitResponse, Elicitation};
 use crate::roots::Root;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingRequest;
 use switchboard_wire::BoxFuture;
-use switchboard_wire::mcp::ClientCapabilities as Offers;
+use switchboard_wire::mcp::ClientCapabilities;
 use switchboard_wire::mcp::{ErrorObject, Json};
 
 /// Answers the requests of one server and receives its log messages.
 pub trait ClientHandler: Send + Sync + 'static {
-    /// What the server may ask for.
-    fn capabilities(&self) -> Offers;
+    /// The capabilities announced to the server. Requests for any other are refused.
+    fn capabilities(&self) -> ClientCapabilities;
 
     /// Answers `elicitation/create`. A server has at most one such request open.
-    fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer>;
+    fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse>;
 
     /// Answers `sampling/createMessage`. A server has at most one such request open.
-    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>>;
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>>;
 
     /// Answers `roots/list`.
     fn roots(&self) -> BoxFuture<'_, Vec<Root>>;

@@ -1,117 +1,123 @@
-//! A server's question to the user, read and judged before anybody sees it.
+//! Parses and validates `elicitation/create` requests, and the values of the user's response.
 //!
-//! Invariant: what does not fit the rules of the protocol is refused and never shown, and no answer
-//! leaves that does not fit its question.
+//! Showing the request to the user is up to the [`ClientHandler`](crate::client_handler::ClientHandler).
+//!
+//! Invariant: a request that violates the protocol never reaches the handler, and form values that do
+//! not fit their form are never sent to the server.
 
 mod form;
 mod url;
 
 use serde_json::{Map, Value, json};
 use switchboard_wire::id::ServerName;
-use switchboard_wire::mcp::ClientCapabilities as Offers;
+use switchboard_wire::mcp::ClientCapabilities;
 use switchboard_wire::mcp::{ErrorObject, Json};
 use switchboard_wire::redact::Redactor;
 use switchboard_wire::text::fit;
 use switchboard_wire::text::sanitize;
 
-pub use self::form::{Choice, Field, FieldKind, Form, Misfit, TextFormat};
-pub use self::url::{Address, AddressWarning};
+pub use self::form::{EnumOption, Field, FieldKind, Form, InvalidValue, TextFormat};
+pub use self::url::{ElicitUrl, UrlWarning};
 
-/// How much of a server's words is shown, in bytes.
-const MESSAGE_BYTES: usize = 4 * 1024;
-/// A longer question than this is not read at all, in bytes.
-const LONGEST_QUESTION: usize = 256 * 1024;
-/// The longest name of a question, in bytes.
-const LONGEST_ID: usize = 1024;
+/// A longer `message` is truncated to this many bytes.
+const MAX_MESSAGE_BYTES: usize = 4 * 1024;
+/// A request with longer `params` is refused.
+const MAX_PARAMS_BYTES: usize = 256 * 1024;
+/// A request with a longer `elicitationId` is refused.
+const MAX_ID_BYTES: usize = 1024;
 
-/// What a server asks the user.
+/// A valid `elicitation/create` request: a server asks the user for something.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Elicitation<'a> {
-    /// Who asks. Shown with the question: the words below are the server's.
+    /// The server that sent the request. Show its name: the server wrote the message.
     pub server: &'a ServerName,
-    /// What it says: clean, not too long, and still untrusted.
+    /// The message of the server: sanitized and truncated, but untrusted.
     pub message: String,
-    /// What it asks for.
+    /// What the server asks for.
     pub mode: ElicitMode,
 }
 
-/// What a server asks for.
+/// What the server asks the user for: form values, or to open a URL.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitMode {
     /// Values for the fields of a form.
     Form(Form),
-    /// To visit an address. Accepting is consent to go there, and no more than that; nobody but the
-    /// user's own browser opens it.
-    Url(Address),
+    /// Opening a URL. To accept means only that the user consents to open it. The engine never opens
+    /// the URL; the program shows it to the user or opens it in the user's browser.
+    Url(ElicitUrl),
 }
 
-/// What the user said to a server's question.
+/// The user's response to an elicitation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum ElicitAnswer {
-    /// The values asked for; none for an address.
+pub enum ElicitResponse {
+    /// The values of the form by field name. Ignored for a URL.
     Accept(Map<String, Value>),
-    /// No.
+    /// The user refused.
     Decline,
-    /// Neither yes nor no: the question was closed.
+    /// The user closed the question without a decision.
     Cancel,
 }
 
 impl<'a> Elicitation<'a> {
-    /// Reads what a server asks by way of somebody else, if it asks for what is offered: the
-    /// parameters of `elicitation/create`.
+    /// Parses the `params` of an `elicitation/create` request. Refuses a mode that is not among
+    /// `capabilities`. The error is the response to the server.
     pub fn parse(
         server: &'a ServerName,
         params: &Json,
-        offers: Offers,
+        capabilities: ClientCapabilities,
     ) -> Result<Self, ErrorObject> {
-        Self::read(server, params, offers, &Redactor::default())
+        Self::parse_redacted(server, params, capabilities, &Redactor::default())
     }
 
-    /// Reads what a server asks, if it asks for what it was offered. The secrets that it was given
-    /// are masked, save in an address, which is shown as it is opened.
-    pub(crate) fn read(
+    /// Like [`parse`](Self::parse), but masks the secrets that the server was started with. The URL
+    /// is not masked: the user must see exactly the URL that is opened.
+    pub(crate) fn parse_redacted(
         server: &'a ServerName,
         params: &Json,
-        offers: Offers,
+        capabilities: ClientCapabilities,
         redactor: &Redactor,
     ) -> Result<Self, ErrorObject> {
-        object(params)
-            .and_then(|asked| Self::of(server, &masked(params, asked, redactor)?, offers))
-            .map_err(|what| ErrorObject::new(ErrorObject::INVALID_PARAMS, what))
+        parse_object(params)
+            .and_then(|fields| {
+                Self::from_fields(server, &redact(params, fields, redactor)?, capabilities)
+            })
+            .map_err(|problem| ErrorObject::new(ErrorObject::INVALID_PARAMS, problem))
     }
 
-    fn of(
+    fn from_fields(
         server: &'a ServerName,
-        asked: &Map<String, Value>,
-        offers: Offers,
+        fields: &Map<String, Value>,
+        capabilities: ClientCapabilities,
     ) -> Result<Self, String> {
-        let mode = match asked.get("mode") {
+        let mode = match fields.get("mode") {
             None | Some(Value::Null) => "form",
             Some(Value::String(mode)) => mode,
             Some(_) => return Err("`mode` is not a string".to_owned()),
         };
-        let message = match asked.get("message") {
-            Some(Value::String(message)) => shown(message),
-            _ => return Err("`message` is missing".to_owned()),
+        let message = match fields.get("message") {
+            Some(Value::String(message)) => sanitize_message(message),
+            _ => return Err("`message` is missing or not a string".to_owned()),
         };
         let mode = match mode {
-            "form" if offers.elicitation => ElicitMode::Form(match asked.get("requestedSchema") {
-                Some(schema) => Form::read(schema)?,
-                None => Form::default(),
-            }),
-            "url" if offers.elicitation_url => {
-                let mut address = match asked.get("url") {
-                    Some(Value::String(url)) => Address::read(url)?,
-                    _ => return Err("`url` is missing".to_owned()),
+            "form" if capabilities.elicitation => {
+                ElicitMode::Form(match fields.get("requestedSchema") {
+                    Some(schema) => Form::parse(schema)?,
+                    None => Form::default(),
+                })
+            }
+            "url" if capabilities.elicitation_url => {
+                let mut url = match fields.get("url") {
+                    Some(Value::String(url)) => ElicitUrl::parse(url)?,
+                    _ => return Err("`url` is missing or not a string".to_owned()),
                 };
-                address.elicitation_id = id(asked)?;
-                ElicitMode::Url(address)
+                url.elicitation_id = parse_elicitation_id(fields)?;
+                ElicitMode::Url(url)
             }
             "form" | "url" => {
-                return Err(format!("the mode `{mode}` is not offered by this client"));
+                return Err(format!("this client does not support the mode `{mode}`"));
             }
             _ => return Err("`mode` is neither `form` nor `url`".to_owned()),
         };
@@ -123,80 +129,78 @@ impl<'a> Elicitation<'a> {
     }
 }
 
-impl ElicitAnswer {
-    /// What the server is told. An answer that does not fit is not sent: the question counts as
-    /// closed.
+impl ElicitResponse {
+    /// Returns the result to send to the server. If the values do not fit the form, the result is
+    /// `cancel`.
     pub fn into_result(self, mode: &ElicitMode, server: &ServerName) -> Value {
         match (self, mode) {
             (Self::Accept(_), ElicitMode::Url(_)) => json!({"action": "accept"}),
-            (Self::Accept(given), ElicitMode::Form(form)) => match form.complete(given) {
+            (Self::Accept(values), ElicitMode::Form(form)) => match form.validate(values) {
                 Ok(content) => json!({"action": "accept", "content": content}),
-                Err(misfits) => {
-                    // Names of fields only: the values may be secrets.
-                    let fields: Vec<_> = misfits.iter().map(|misfit| &misfit.field).collect();
-                    tracing::warn!(%server, ?fields, "an answer does not fit its form: not sent");
-                    cancelled()
+                Err(invalid) => {
+                    // Log only the names of the fields: the values may be secrets.
+                    let fields: Vec<_> = invalid.iter().map(|value| &value.field).collect();
+                    tracing::warn!(%server, ?fields, "form response not sent: invalid values");
+                    cancel_result()
                 }
             },
             (Self::Decline, _) => json!({"action": "decline"}),
-            (Self::Cancel, _) => cancelled(),
+            (Self::Cancel, _) => cancel_result(),
         }
     }
 }
 
-fn object(params: &Json) -> Result<Map<String, Value>, String> {
-    if params.as_str().len() > LONGEST_QUESTION {
-        return Err(format!(
-            "the question is longer than {LONGEST_QUESTION} bytes"
-        ));
+fn parse_object(params: &Json) -> Result<Map<String, Value>, String> {
+    if params.as_str().len() > MAX_PARAMS_BYTES {
+        return Err(format!("`params` is longer than {MAX_PARAMS_BYTES} bytes"));
     }
     match params.to_value() {
-        Ok(Value::Object(asked)) => Ok(asked),
-        _ => Err("the question is not an object".to_owned()),
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err("`params` is not an object".to_owned()),
     }
 }
 
-/// The question without secrets, masked before anything of it is cut.
-fn masked(
+/// Masks secrets in all fields but `url` and `elicitationId`. Must run before truncation: a secret
+/// that is cut in two is no longer recognized.
+fn redact(
     params: &Json,
-    mut asked: Map<String, Value>,
+    mut fields: Map<String, Value>,
     redactor: &Redactor,
 ) -> Result<Map<String, Value>, String> {
-    let clean = redactor.redact_json(params.clone());
-    let clean = clean.ok_or("the question cannot be read")?;
-    if clean == *params {
-        return Ok(asked);
+    let redacted = redactor.redact_json(params.clone());
+    let redacted = redacted.ok_or("`params` cannot be parsed")?;
+    if redacted == *params {
+        return Ok(fields);
     }
-    let mut clean = object(&clean)?;
+    let mut redacted = parse_object(&redacted)?;
     for key in ["url", "elicitationId"] {
-        if let Some(value) = asked.remove(key) {
-            clean.insert(key.to_owned(), value);
+        if let Some(value) = fields.remove(key) {
+            redacted.insert(key.to_owned(), value);
         }
     }
-    Ok(clean)
+    Ok(redacted)
 }
 
-/// The answer to a question that nobody said yes or no to.
-pub(crate) fn cancelled() -> Value {
+/// The result of an elicitation that the user did not decide.
+pub(crate) fn cancel_result() -> Value {
     json!({"action": "cancel"})
 }
 
-/// A server's words, clean and not too long.
-fn shown(message: &str) -> String {
+fn sanitize_message(message: &str) -> String {
     let message = sanitize(message);
-    if message.len() <= MESSAGE_BYTES {
+    if message.len() <= MAX_MESSAGE_BYTES {
         return message.into_owned();
     }
-    format!("{}…", fit(&message, MESSAGE_BYTES))
+    format!("{}…", fit(&message, MAX_MESSAGE_BYTES))
 }
 
-/// The server's name for the question, by which it tells that it is over.
-fn id(asked: &Map<String, Value>) -> Result<Option<String>, String> {
-    match asked.get("elicitationId") {
+/// The id that `notifications/elicitation/complete` refers to.
+fn parse_elicitation_id(fields: &Map<String, Value>) -> Result<Option<String>, String> {
+    match fields.get("elicitationId") {
         None => Ok(None),
-        Some(Value::String(id)) if id.len() <= LONGEST_ID => Ok(Some(id.clone())),
+        Some(Value::String(id)) if id.len() <= MAX_ID_BYTES => Ok(Some(id.clone())),
         Some(_) => Err(format!(
-            "`elicitationId` is not a string of at most {LONGEST_ID} bytes"
+            "`elicitationId` is not a string of at most {MAX_ID_BYTES} bytes"
         )),
     }
 }

@@ -1,8 +1,9 @@
-//! How often a server may ask, and whose turn it is.
+//! Limits the elicitation and sampling requests of a server.
 //!
-//! What belongs to a server outlives its sessions: one that connects anew has not asked less.
-//! Invariant: somebody is asked one thing at a time by each server, and no more a minute than the
-//! limit.
+//! The counters belong to the server and outlive its sessions, so a reconnect does not reset them.
+//!
+//! Invariant: at most one request of each kind is open at a time, and no more than the limit are
+//! accepted per minute.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -16,78 +17,78 @@ use switchboard_wire::sync::lock;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The turns of one server, for each thing that it may ask for.
+/// The limiters of one server, one per kind of request.
 #[derive(Debug)]
-pub struct Turns {
-    pub(crate) questions: Turnstile,
-    pub(crate) samplings: Turnstile,
+pub struct QuestionLimits {
+    pub(crate) elicitation: QuestionLimiter,
+    pub(crate) sampling: QuestionLimiter,
 }
 
-impl Turns {
+impl QuestionLimits {
     pub fn new(limits: &Limits) -> Self {
         Self {
-            questions: Turnstile::new(limits.questions_per_minute),
-            samplings: Turnstile::new(limits.samplings_per_minute),
+            elicitation: QuestionLimiter::new(limits.questions_per_minute),
+            sampling: QuestionLimiter::new(limits.samplings_per_minute),
         }
     }
 }
 
-/// Lets one through at a time, and so many a minute.
+/// Accepts at most `per_minute` requests per minute and lets one of them run at a time.
 #[derive(Debug)]
-pub(crate) struct Turnstile {
-    turn: Semaphore,
+pub(crate) struct QuestionLimiter {
+    running: Semaphore,
     pub(crate) per_minute: usize,
-    recent: Mutex<Recent>,
+    recent: Mutex<RecentRequests>,
 }
 
 #[derive(Debug, Default)]
-struct Recent {
-    /// When the requests of the last minute came; at most as many as may come.
-    came: VecDeque<Instant>,
-    /// Whether it was told that more came than may.
-    was_told: bool,
+struct RecentRequests {
+    /// Arrival of the requests that were accepted within the last minute; at most `per_minute`.
+    accepted: VecDeque<Instant>,
+    /// Whether a request was rejected since the last accepted one.
+    is_rejecting: bool,
 }
 
-/// More came than may.
+/// A request was rejected because too many arrived within a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitReached {
-    /// None was turned away before it since the last that was let through.
+    /// This is the first rejected request since the last accepted one.
     pub(crate) is_first: bool,
 }
 
-impl Turnstile {
+impl QuestionLimiter {
     fn new(per_minute: usize) -> Self {
         Self {
-            turn: Semaphore::new(1),
+            running: Semaphore::new(1),
             per_minute,
             recent: Mutex::default(),
         }
     }
 
-    /// Waits until it is this one's turn, which lasts as long as what is returned is held. Those who
-    /// wait come in their order.
-    pub(crate) async fn pass(&self) -> Result<Option<SemaphorePermit<'_>>, LimitReached> {
+    /// Counts a request and waits until no earlier one is running, in order of arrival. The request
+    /// runs until the permit is dropped.
+    pub(crate) async fn acquire(&self) -> Result<Option<SemaphorePermit<'_>>, LimitReached> {
         self.count()?;
-        // Never closed.
-        Ok(self.turn.acquire().await.ok())
+        // `None` cannot occur: the semaphore is never closed.
+        Ok(self.running.acquire().await.ok())
     }
 
     fn count(&self) -> Result<(), LimitReached> {
         let now = Instant::now();
         let mut recent = lock(&self.recent);
         while recent
-            .came
+            .accepted
             .front()
-            .is_some_and(|came| now - *came >= MINUTE)
+            .is_some_and(|arrival| now - *arrival >= MINUTE)
         {
-            recent.came.pop_front();
+            recent.accepted.pop_front();
         }
-        if recent.came.len() >= self.per_minute {
-            let is_first = !std::mem::replace(&mut recent.was_told, true);
+        if recent.accepted.len() >= self.per_minute {
+            let is_first = !std::mem::replace(&mut recent.is_rejecting, true);
             return Err(LimitReached { is_first });
         }
-        recent.came.push_back(now);
-        recent.was_told = false;
+        recent.accepted.push_back(now);
+        recent.is_rejecting = false;
         Ok(())
     }
 }
@@ -97,16 +98,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_minute_has_room_for_so_many_and_the_first_beyond_is_told() {
-        let turnstile = Turnstile::new(2);
-        let too_many = |is_first| Err(LimitReached { is_first });
-        assert_eq!(turnstile.count(), Ok(()));
+    async fn requests_per_minute_are_limited_and_first_rejection_is_marked() {
+        let limiter = QuestionLimiter::new(2);
+        let rejected = |is_first| Err(LimitReached { is_first });
+        assert_eq!(limiter.count(), Ok(()));
         tokio::time::advance(Duration::from_secs(30)).await;
-        assert_eq!(turnstile.count(), Ok(()));
-        assert_eq!(turnstile.count(), too_many(true));
-        assert_eq!(turnstile.count(), too_many(false));
+        assert_eq!(limiter.count(), Ok(()));
+        assert_eq!(limiter.count(), rejected(true));
+        assert_eq!(limiter.count(), rejected(false));
         tokio::time::advance(Duration::from_secs(30)).await;
-        assert_eq!(turnstile.count(), Ok(()));
-        assert_eq!(turnstile.count(), too_many(true));
+        assert_eq!(limiter.count(), Ok(()));
+        assert_eq!(limiter.count(), rejected(true));
     }
 }

@@ -1,25 +1,25 @@
-//! Folders that servers may work in.
+//! Roots: directories that a server may work in (`roots/list`).
 //!
-//! Invariant: only `file://` addresses of this machine leave, and nothing hidden in them.
+//! Invariant: servers receive only local `file://` URIs without query and fragment.
 
 use std::path::Path;
 
 use serde::Serialize;
 use url::Url;
 
-/// A folder that a server may work in.
+/// A directory that a server may work in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Root {
-    /// A `file://` URI. Servers are not told of a root that has another one.
+    /// A local `file://` URI. A root with any other URI is not sent to servers.
     pub uri: String,
-    /// A name for people.
+    /// A name to display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl Root {
-    /// A folder by its `file://` URI.
+    /// Creates a root without a name from a `file://` URI.
     pub fn new(uri: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -27,8 +27,9 @@ impl Root {
         }
     }
 
-    /// A folder by its absolute path, named as its last part; `None` for any other path.
-    pub fn folder(path: &Path) -> Option<Self> {
+    /// Creates a root from an absolute path, named after the last component. Returns `None` for a
+    /// relative path.
+    pub fn from_path(path: &Path) -> Option<Self> {
         let uri = Url::from_file_path(path).ok()?;
         let name = path.file_name();
         Some(Self {
@@ -37,7 +38,7 @@ impl Root {
         })
     }
 
-    /// Whether servers may be told of it.
+    /// Whether the root may be sent to servers.
     pub(crate) fn is_valid(&self) -> bool {
         Url::parse(&self.uri).is_ok_and(|uri| {
             uri.scheme() == "file"
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_folders_of_this_machine_are_valid() {
+    fn only_local_file_uris_are_valid() {
         for (uri, is_valid) in [
             ("file:///project", true),
             ("file:///with%20space", true),
@@ -68,10 +69,10 @@ mod tests {
         ] {
             assert_eq!(Root::new(uri).is_valid(), is_valid, "{uri}");
         }
-        let root = Root::folder(Path::new("/with space/é")).unwrap();
+        let root = Root::from_path(Path::new("/with space/é")).unwrap();
         assert_eq!(root.uri, "file:///with%20space/%C3%A9");
         assert_eq!(root.name.as_deref(), Some("é"));
         assert!(root.is_valid());
-        assert_eq!(Root::folder(Path::new("relative")), None);
+        assert_eq!(Root::from_path(Path::new("relative")), None);
     }
 }

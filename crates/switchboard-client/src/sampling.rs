@@ -1,70 +1,73 @@
-//! A server's request for a completion by the embedder's model, read and bounded.
+//! Parses and validates `sampling/createMessage`: a server requests a completion from the model of
+//! the embedding program.
 //!
-//! Nothing is added to what the server sent: no context of this or of other servers, whatever it
-//! wishes. Invariant: a request never asks for more tokens than the limit, and for tools only where
-//! they are offered.
+//! The client adds no context of this or other servers, even if the server requests it.
+//!
+//! Invariant: a request never exceeds the token limit, and has tools only if the client announced
+//! the capability.
 
 use serde::Deserialize;
 
 use switchboard_wire::id::ServerName;
-use switchboard_wire::mcp::ClientCapabilities as Offers;
+use switchboard_wire::mcp::ClientCapabilities;
 use switchboard_wire::mcp::{ErrorObject, Json};
 use switchboard_wire::text::fit;
 use switchboard_wire::text::sanitize;
 
-/// How much of a system prompt is kept, in bytes.
-const PROMPT_BYTES: usize = 64 * 1024;
-/// How many stop sequences are kept, and how long each may be, in bytes.
-const STOP_SEQUENCES: usize = 16;
-const STOP_BYTES: usize = 256;
+/// A longer system prompt is truncated to this many bytes.
+const MAX_SYSTEM_PROMPT_BYTES: usize = 64 * 1024;
+/// Further stop sequences are dropped.
+const MAX_STOP_SEQUENCES: usize = 16;
+/// Longer stop sequences are dropped.
+const MAX_STOP_SEQUENCE_BYTES: usize = 256;
 
-/// What a server asks of a model.
+/// A valid `sampling/createMessage` request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Sampling<'a> {
-    /// Who asks.
+pub struct SamplingRequest<'a> {
+    /// The server that sent the request.
     pub server: &'a ServerName,
-    /// The messages, as sent: untrusted.
+    /// The messages as received: untrusted.
     pub messages: Json,
-    /// What the server would like the model to be told first: untrusted.
+    /// The system prompt that the server suggests: sanitized and truncated, but untrusted.
     pub system_prompt: Option<String>,
-    /// The most tokens to be made. What the server asked for, or less: the limit `sampling_tokens`.
+    /// The maximum number of tokens to generate: the requested maximum, lowered to the limit
+    /// `sampling_tokens`.
     pub max_tokens: u64,
-    /// How many tokens the server asked for.
-    pub tokens_asked: Option<u64>,
-    /// Whether the server wished for the context of servers to be added. It is not, and whoever
-    /// answers is not to add any.
-    pub context_wish: ContextWish,
-    /// Which models it would like, as sent.
+    /// The maximum that the server requested.
+    pub requested_max_tokens: Option<u64>,
+    /// The context that the server requested. For information only: add no context to the messages.
+    pub include_context: IncludeContext,
+    /// The models that the server prefers, as received.
     pub model_preferences: Option<Json>,
-    /// The temperature it would like.
+    /// The temperature that the server suggests.
     pub temperature: Option<f64>,
-    /// Where the model is to stop.
+    /// Texts at which the model stops.
     pub stop_sequences: Vec<String>,
-    /// Tools for the model, as sent, where they are offered.
+    /// Tools for the model, as received. `None` unless the client announced `sampling.tools`.
     pub tools: Option<Json>,
-    /// How the model is to use them, as sent.
+    /// How the model uses the tools, as received.
     pub tool_choice: Option<Json>,
-    /// What is passed on to the provider of the model, as sent.
+    /// Metadata for the provider of the model, as received.
     pub metadata: Option<Json>,
 }
 
-/// Whose context a server wished to be added to the messages.
+/// The servers whose context a server asks to be added to the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ContextWish {
+pub enum IncludeContext {
     /// None.
     #[default]
     None,
-    /// Its own.
+    /// The requesting server.
     ThisServer,
-    /// That of all servers.
+    /// All servers.
     AllServers,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct RawParams {
     messages: Json,
     system_prompt: Option<String>,
     max_tokens: Option<serde_json::Number>,
@@ -78,75 +81,76 @@ struct Written {
     metadata: Option<Json>,
 }
 
-impl<'a> Sampling<'a> {
-    /// Reads what a server asks for. More tokens than `most_tokens` are not refused but lowered: a
-    /// model may always say less.
-    pub(crate) fn read(
+impl<'a> SamplingRequest<'a> {
+    /// Parses the `params` of a request. Lowers `maxTokens` to `max_tokens` instead of refusing the
+    /// request: a model may always generate fewer tokens. The error is the response to the server.
+    pub(crate) fn parse(
         server: &'a ServerName,
         params: &Json,
-        offers: Offers,
-        most_tokens: u64,
+        capabilities: ClientCapabilities,
+        max_tokens: u64,
     ) -> Result<Self, ErrorObject> {
-        let refused = |what: &str| ErrorObject::new(ErrorObject::INVALID_PARAMS, what);
-        let written: Written = serde_json::from_str(params.as_str())
-            .map_err(|error| refused(&format!("params cannot be read: {error}")))?;
-        if !written.messages.as_str().starts_with('[') {
-            return Err(refused("`messages` is not a list"));
+        let invalid = |problem: &str| ErrorObject::new(ErrorObject::INVALID_PARAMS, problem);
+        let raw: RawParams = serde_json::from_str(params.as_str())
+            .map_err(|error| invalid(&format!("`params` cannot be parsed: {error}")))?;
+        if !raw.messages.as_str().starts_with('[') {
+            return Err(invalid("`messages` is not an array"));
         }
-        let has_tools = written.tools.is_some() || written.tool_choice.is_some();
-        if has_tools && !offers.sampling_tools {
-            return Err(refused(
-                "tools for the model are not offered by this client",
-            ));
+        let has_tools = raw.tools.is_some() || raw.tool_choice.is_some();
+        if has_tools && !capabilities.sampling_tools {
+            return Err(invalid("this client does not support sampling with tools"));
         }
-        let tokens_asked = match &written.max_tokens {
+        let requested_max_tokens = match &raw.max_tokens {
             None => None,
             Some(number) => Some(
-                whole(number)
-                    .ok_or_else(|| refused("`maxTokens` is not a whole number above 0"))?,
+                parse_positive_integer(number)
+                    .ok_or_else(|| invalid("`maxTokens` is not a positive integer"))?,
             ),
         };
         Ok(Self {
             server,
-            system_prompt: written.system_prompt.as_deref().map(prompt),
-            max_tokens: tokens_asked.unwrap_or(most_tokens).min(most_tokens),
-            tokens_asked,
-            context_wish: match written.include_context.as_deref() {
-                Some("thisServer") => ContextWish::ThisServer,
-                Some("allServers") => ContextWish::AllServers,
-                _ => ContextWish::None,
+            system_prompt: raw.system_prompt.as_deref().map(sanitize_prompt),
+            max_tokens: requested_max_tokens.unwrap_or(max_tokens).min(max_tokens),
+            requested_max_tokens,
+            include_context: match raw.include_context.as_deref() {
+                Some("thisServer") => IncludeContext::ThisServer,
+                Some("allServers") => IncludeContext::AllServers,
+                _ => IncludeContext::None,
             },
-            model_preferences: written.model_preferences,
-            temperature: written.temperature.filter(|degrees| degrees.is_finite()),
-            stop_sequences: stops(written.stop_sequences.unwrap_or_default()),
-            tools: written.tools,
-            tool_choice: written.tool_choice,
-            metadata: written.metadata,
-            messages: written.messages,
+            model_preferences: raw.model_preferences,
+            temperature: raw
+                .temperature
+                .filter(|temperature| temperature.is_finite()),
+            stop_sequences: keep_valid_stop_sequences(raw.stop_sequences.unwrap_or_default()),
+            tools: raw.tools,
+            tool_choice: raw.tool_choice,
+            metadata: raw.metadata,
+            messages: raw.messages,
         })
     }
 }
 
-fn whole(number: &serde_json::Number) -> Option<u64> {
-    // Some languages know no whole numbers, and write 100.0.
+fn parse_positive_integer(number: &serde_json::Number) -> Option<u64> {
+    // Languages without an integer type serialize 100 as 100.0.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "it is lowered to a limit in any case"
+        reason = "it is at least 1, and the cast saturates; the caller lowers it to a limit"
     )]
-    let rounded = |number: f64| (number >= 1.0 && number.fract() == 0.0).then_some(number as u64);
+    let from_float =
+        |number: f64| (number >= 1.0 && number.fract() == 0.0).then_some(number as u64);
     match number.as_u64() {
         Some(number) => Some(number).filter(|number| *number > 0),
-        None => number.as_f64().and_then(rounded),
+        None => number.as_f64().and_then(from_float),
     }
 }
 
-fn prompt(text: &str) -> String {
-    fit(&sanitize(text), PROMPT_BYTES).to_owned()
+fn sanitize_prompt(text: &str) -> String {
+    fit(&sanitize(text), MAX_SYSTEM_PROMPT_BYTES).to_owned()
 }
 
-fn stops(mut sequences: Vec<String>) -> Vec<String> {
-    sequences.retain(|text| !text.is_empty() && text.len() <= STOP_BYTES);
-    sequences.truncate(STOP_SEQUENCES);
+fn keep_valid_stop_sequences(mut sequences: Vec<String>) -> Vec<String> {
+    sequences.retain(|text| !text.is_empty() && text.len() <= MAX_STOP_SEQUENCE_BYTES);
+    sequences.truncate(MAX_STOP_SEQUENCES);
     sequences
 }

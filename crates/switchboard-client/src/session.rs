@@ -34,7 +34,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::client_handler::ClientHandler;
 use crate::delivery::Delivery;
-use crate::question_limit::Turns;
+use crate::question_limit::QuestionLimits;
 use crate::wire_tap::WireTap;
 use switchboard_wire::Limits;
 use switchboard_wire::decode;
@@ -43,7 +43,7 @@ use switchboard_wire::encode;
 use switchboard_wire::encode::Round;
 use switchboard_wire::id::ServerName;
 use switchboard_wire::limits::LARGE;
-use switchboard_wire::mcp::ClientCapabilities as Offers;
+use switchboard_wire::mcp::ClientCapabilities;
 use switchboard_wire::mcp::{
     CallToolResult, Era, Implementation, LogLevel, Progress, ServerCapabilities, ServerHello,
 };
@@ -73,7 +73,7 @@ pub struct SessionContext {
     pub client: Implementation,
     pub handler: Arc<dyn ClientHandler>,
     /// Limits on the server's requests. They outlive a session.
-    pub question_limits: Arc<Turns>,
+    pub question_limits: Arc<QuestionLimits>,
     /// Minimum level of the log messages that the server is asked to send.
     pub log_level: Option<LogLevel>,
     pub tap: Option<Arc<dyn WireTap>>,
@@ -90,7 +90,7 @@ impl fmt::Debug for SessionContext {
 
 impl SessionContext {
     /// What the server may ask for.
-    pub(crate) fn client_capabilities(&self) -> Offers {
+    pub(crate) fn client_capabilities(&self) -> ClientCapabilities {
         self.handler.capabilities()
     }
 }

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 use switchboard::catalog::CatalogTool;
-use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation, Field, FieldKind};
-use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::elicit::{ElicitMode, ElicitResponse, Elicitation, Field, FieldKind};
+use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
 use switchboard::status::ConnectionStatus;
 use switchboard::{CallError, Host, Interaction, Readiness};
@@ -203,21 +203,21 @@ struct AcceptEverything {
 }
 
 impl Interaction for AcceptEverything {
-    fn offers(&self) -> Offers {
-        Offers::default().elicitation()
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default().elicitation()
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         Box::pin(async move {
             if let Some((host, tool)) = self.concurrent_call.get() {
                 let name = format!("mcp__{SERVER}__{tool}");
                 if let Err(error) = host.call(&name, json!({})).await {
                     eprintln!("{tool}: {error}");
-                    return ElicitAnswer::Cancel;
+                    return ElicitResponse::Cancel;
                 }
             }
             // The host fills in the defaults.
@@ -225,9 +225,9 @@ impl Interaction for AcceptEverything {
                 ElicitMode::Form(form) => {
                     let fields = form.fields.iter();
                     let without_default = fields.filter(|field| field.default_value().is_none());
-                    ElicitAnswer::Accept(without_default.map(example_value).collect())
+                    ElicitResponse::Accept(without_default.map(example_value).collect())
                 }
-                _ => ElicitAnswer::Cancel,
+                _ => ElicitResponse::Cancel,
             }
         })
     }
@@ -238,7 +238,7 @@ fn example_value(field: &Field) -> (String, Value) {
         FieldKind::Number { .. } => json!(5),
         FieldKind::Boolean { .. } => json!(true),
         FieldKind::Choice { options, .. } => json!(options.first().map(|option| &option.value)),
-        FieldKind::Choices { .. } => json!([]),
+        FieldKind::MultiChoice { .. } => json!([]),
         _ => json!("something"),
     };
     (field.name.clone(), value)

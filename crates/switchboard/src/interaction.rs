@@ -7,31 +7,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use switchboard_client::elicitation::{ElicitAnswer, Elicitation};
+use switchboard_client::elicitation::{ElicitResponse, Elicitation};
 pub use switchboard_client::roots::Root;
-use switchboard_client::sampling::Sampling;
+use switchboard_client::sampling::SamplingRequest;
 
 use crate::id::ServerName;
 use crate::permission::{PermissionRequest, PermissionResponse};
 use switchboard_wire::mcp::ErrorObject;
 
 pub use switchboard_wire::BoxFuture;
-pub use switchboard_wire::mcp::ClientCapabilities as Offers;
+pub use switchboard_wire::mcp::ClientCapabilities;
 
 /// Answers the questions of the engine and of the servers.
 ///
 /// ```
 /// use switchboard::Interaction;
-/// use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation};
-/// use switchboard::interaction::{BoxFuture, Offers};
+/// use switchboard::elicit::{ElicitResponse, ElicitMode, Elicitation};
+/// use switchboard::interaction::{BoxFuture, ClientCapabilities};
 /// use switchboard::permission::{PermissionRequest, PermissionResponse};
 ///
 /// /// Lets tools be called that say they change nothing, and fills in forms with what is proposed.
 /// struct Careful;
 ///
 /// impl Interaction for Careful {
-///     fn offers(&self) -> Offers {
-///         Offers::default().elicitation()
+///     fn capabilities(&self) -> ClientCapabilities {
+///         ClientCapabilities::default().elicitation()
 ///     }
 ///
 ///     fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
@@ -42,15 +42,15 @@ pub use switchboard_wire::mcp::ClientCapabilities as Offers;
 ///         Box::pin(async move { answer })
 ///     }
 ///
-///     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+///     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
 ///         Box::pin(async move {
 ///             let ElicitMode::Form(form) = &question.mode else {
-///                 return ElicitAnswer::Decline;
+///                 return ElicitResponse::Decline;
 ///             };
 ///             // A real front shows `question.server`, `question.message` and every field first.
-///             match form.complete(form.defaults()) {
-///                 Ok(values) => ElicitAnswer::Accept(values),
-///                 Err(_) => ElicitAnswer::Decline,
+///             match form.validate(form.defaults()) {
+///                 Ok(values) => ElicitResponse::Accept(values),
+///                 Err(_) => ElicitResponse::Decline,
 ///             }
 ///         })
 ///     }
@@ -58,14 +58,14 @@ pub use switchboard_wire::mcp::ClientCapabilities as Offers;
 /// ```
 pub trait Interaction: Send + Sync + 'static {
     /// What servers are told they may ask for. Nothing, unless this says so.
-    fn offers(&self) -> Offers {
-        Offers::default()
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default()
     }
 
     /// What this server is told it may ask for: the same as every other, unless this says otherwise.
-    fn offers_to(&self, server: &ServerName) -> Offers {
+    fn capabilities_for(&self, server: &ServerName) -> ClientCapabilities {
         let _ = server;
-        self.offers()
+        self.capabilities()
     }
 
     /// May this call be made?
@@ -74,15 +74,18 @@ pub trait Interaction: Send + Sync + 'static {
     /// A server asks the user for something (`elicitation/create`): to fill in a form, or to visit an
     /// address. Questions of one server come one at a time.
     ///
-    /// Values that were accepted must fit the form ([`Form::complete`] tells): if they do not, the
+    /// Values that were accepted must fit the form ([`Form::validate`] tells): if they do not, the
     /// server is told that the question was closed.
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         let _ = question;
-        Box::pin(std::future::ready(ElicitAnswer::Decline))
+        Box::pin(std::future::ready(ElicitResponse::Decline))
     }
 
     /// A server asks for a completion by a model (`sampling/createMessage`).
-    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         let _ = request;
         Box::pin(std::future::ready(Err(ErrorObject::new(
             -1,
@@ -120,7 +123,7 @@ impl WithFolders {
     /// Relative paths are left out: nobody else knows relative to what.
     pub(crate) fn new(folders: &[PathBuf], rest: Arc<dyn Interaction>) -> Self {
         let root = |path: &PathBuf| {
-            let root = Root::folder(path);
+            let root = Root::from_path(path);
             if root.is_none() {
                 tracing::warn!(path = %path.display(), "not an absolute path: not offered as a root");
             }
@@ -134,30 +137,33 @@ impl WithFolders {
 }
 
 impl Interaction for WithFolders {
-    fn offers(&self) -> Offers {
-        self.rest.offers().roots()
+    fn capabilities(&self) -> ClientCapabilities {
+        self.rest.capabilities().roots()
     }
 
-    fn offers_to(&self, server: &ServerName) -> Offers {
-        self.rest.offers_to(server).roots()
+    fn capabilities_for(&self, server: &ServerName) -> ClientCapabilities {
+        self.rest.capabilities_for(server).roots()
     }
 
     fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         self.rest.can_use_tool(request)
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         self.rest.elicit(question)
     }
 
-    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         self.rest.sample(request)
     }
 
     fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
         Box::pin(async move {
             let mut roots = self.roots.clone();
-            if self.rest.offers_to(server).roots {
+            if self.rest.capabilities_for(server).roots {
                 roots.extend(self.rest.roots(server).await);
             }
             roots

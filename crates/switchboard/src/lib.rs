@@ -91,7 +91,7 @@ pub mod elicit {
 pub mod sampling {
     //! Sampling: a server asks for a completion by a model.
 
-    pub use switchboard_client::sampling::{ContextWish, Sampling};
+    pub use switchboard_client::sampling::{IncludeContext, SamplingRequest};
 }
 
 pub mod network {

@@ -16,19 +16,19 @@ use std::time::Duration;
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
 use switchboard::call::{Delivery, Problem};
-use switchboard::elicit::{ElicitAnswer, Elicitation};
-use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::limits::Deadlines;
 use switchboard::mcp::ErrorObject;
 use switchboard::permission::{PermissionRequest, PermissionResponse};
-use switchboard::sampling::Sampling;
+use switchboard::sampling::SamplingRequest;
 use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 /// Answers every offered request after a delay and counts the requests.
 #[derive(Clone)]
 struct SlowUser {
-    offers: Offers,
+    capabilities: ClientCapabilities,
     delay: Duration,
     asked: Arc<AtomicUsize>,
     /// Number of elicitations that wait for an answer.
@@ -36,9 +36,9 @@ struct SlowUser {
 }
 
 impl SlowUser {
-    fn new(offers: Offers) -> Self {
+    fn new(capabilities: ClientCapabilities) -> Self {
         Self {
-            offers,
+            capabilities,
             delay: Duration::ZERO,
             asked: Arc::default(),
             open: Arc::default(),
@@ -48,7 +48,7 @@ impl SlowUser {
     fn with_delay(delay: Duration) -> Self {
         Self {
             delay,
-            ..Self::new(Offers::default().elicitation())
+            ..Self::new(ClientCapabilities::default().elicitation())
         }
     }
 }
@@ -62,15 +62,15 @@ impl Drop for OpenElicitation {
 }
 
 impl Interaction for SlowUser {
-    fn offers(&self) -> Offers {
-        self.offers
+    fn capabilities(&self) -> ClientCapabilities {
+        self.capabilities
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
         let open = OpenElicitation(Arc::clone(&self.open));
@@ -78,14 +78,17 @@ impl Interaction for SlowUser {
             let _open = open;
             tokio::time::sleep(self.delay).await;
             if question.message == "no?" {
-                return ElicitAnswer::Decline;
+                return ElicitResponse::Decline;
             }
             let content = [("said".to_owned(), question.message.into())];
-            ElicitAnswer::Accept(Map::from_iter(content))
+            ElicitResponse::Accept(Map::from_iter(content))
         })
     }
 
-    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         Box::pin(std::future::ready(
             if request.system_prompt.as_deref() == Some("no?") {
                 Err(ErrorObject::new(-1, "no model"))
@@ -158,7 +161,12 @@ async fn input_responses_are_sent_with_second_call() {
         "roots": {"method": "roots/list"},
     });
     let state = json!("{\"n\":1}\u{2028}\n\té=");
-    let user = SlowUser::new(Offers::default().elicitation().sampling().roots());
+    let user = SlowUser::new(
+        ClientCapabilities::default()
+            .elicitation()
+            .sampling()
+            .roots(),
+    );
     let (host, server) = host_of(server_asking(&requests, &state), &user).await;
     assert_eq!(ask(&host).await.unwrap(), "done");
 
@@ -359,7 +367,7 @@ async fn duplicate_input_request_keys_are_invalid() {
 async fn refused_input_request_fails_the_call() {
     let params = json!({"messages": [], "systemPrompt": "no?"});
     let requests = json!({"a": {"method": "sampling/createMessage", "params": params}});
-    let user = SlowUser::new(Offers::default().sampling());
+    let user = SlowUser::new(ClientCapabilities::default().sampling());
     let (host, server) = host_of(server_asking(&requests, &json!(null)), &user).await;
     let error = ask(&host).await.unwrap_err().to_string();
     assert!(error.contains("no model"), "{error}");
@@ -457,7 +465,7 @@ async fn missing_capabilities_are_named() {
         data: Some(json!({"requiredCapabilities": {"elicitation": {}, "sampling": {}}})),
     };
     let script = Script::modern().tool("ask").on("tools/call ask", [refusal]);
-    let (host, _) = host_of(script, &SlowUser::new(Offers::default())).await;
+    let (host, _) = host_of(script, &SlowUser::new(ClientCapabilities::default())).await;
     let error = ask(&host).await.unwrap_err().to_string();
     assert!(
         error.contains("client capabilities elicitation, sampling"),

@@ -13,39 +13,42 @@ use std::time::Duration;
 
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitAnswer, Elicitation};
-use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::limits::Limits;
 use switchboard::mcp::ErrorObject;
 use switchboard::permission::{PermissionRequest, PermissionResponse};
-use switchboard::sampling::Sampling;
+use switchboard::sampling::SamplingRequest;
 use switchboard::{Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
 /// Answers every offered request; elicitations take `delay`.
 struct DelayedAnswers {
-    offers: Offers,
+    capabilities: ClientCapabilities,
     delay: Duration,
 }
 
 impl Interaction for DelayedAnswers {
-    fn offers(&self) -> Offers {
-        self.offers
+    fn capabilities(&self) -> ClientCapabilities {
+        self.capabilities
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
             let content = [("said".to_owned(), question.message.into())];
-            ElicitAnswer::Accept(Map::from_iter(content))
+            ElicitResponse::Accept(Map::from_iter(content))
         })
     }
 
-    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         let model = request.server.to_string();
         Box::pin(std::future::ready(Ok(json!({ "model": model }))))
     }
@@ -78,9 +81,12 @@ async fn response_to(server: &MemoryServer, interaction: DelayedAnswers) -> Valu
 }
 
 fn all_capabilities() -> DelayedAnswers {
-    let offers = Offers::default().elicitation().sampling().roots();
+    let capabilities = ClientCapabilities::default()
+        .elicitation()
+        .sampling()
+        .roots();
     DelayedAnswers {
-        offers,
+        capabilities,
         delay: Duration::ZERO,
     }
 }
@@ -126,7 +132,7 @@ async fn unoffered_requests_are_method_not_found() {
     ] {
         let server = server_asking(method, json!({}));
         let nothing = DelayedAnswers {
-            offers: Offers::default(),
+            capabilities: ClientCapabilities::default(),
             delay: Duration::ZERO,
         };
         let answer = response_to(&server, nothing).await;

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use switchboard::elicit::ElicitMode;
-use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::permission::{PermissionRequest, PermissionResponse};
 
 use super::*;
@@ -10,7 +10,7 @@ use super::*;
 /// Answers forms with the name Bob and accepts URLs, each after a second.
 #[derive(Default)]
 struct Bob {
-    offers: Offers,
+    capabilities: ClientCapabilities,
     /// Elicitations that are open now.
     open: AtomicUsize,
     /// Maximum of `open`.
@@ -18,15 +18,15 @@ struct Bob {
 }
 
 impl Interaction for Bob {
-    fn offers(&self) -> Offers {
-        self.offers
+    fn capabilities(&self) -> ClientCapabilities {
+        self.capabilities
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::NoInteraction))
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         Box::pin(async move {
             let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
             self.max_open.fetch_max(open, Ordering::Relaxed);
@@ -34,12 +34,12 @@ impl Interaction for Bob {
             self.open.fetch_sub(1, Ordering::Relaxed);
             match (question.message.as_str(), question.mode) {
                 ("Panic?", _) => panic!("as asked"),
-                ("Closed?", _) => ElicitAnswer::Cancel,
-                (_, ElicitMode::Url(_)) => ElicitAnswer::Accept(Map::new()),
+                ("Closed?", _) => ElicitResponse::Cancel,
+                (_, ElicitMode::Url(_)) => ElicitResponse::Accept(Map::new()),
                 (_, ElicitMode::Form(_)) => {
-                    ElicitAnswer::Accept(Map::from_iter([("name".to_owned(), json!("Bob"))]))
+                    ElicitResponse::Accept(Map::from_iter([("name".to_owned(), json!("Bob"))]))
                 }
-                _ => ElicitAnswer::Decline,
+                _ => ElicitResponse::Decline,
             }
         })
     }
@@ -47,7 +47,9 @@ impl Interaction for Bob {
 
 fn with_bob() -> (Elicitations, Arc<Bob>) {
     let bob = Arc::new(Bob {
-        offers: Offers::default().elicitation().elicitation_url(),
+        capabilities: ClientCapabilities::default()
+            .elicitation()
+            .elicitation_url(),
         ..Bob::default()
     });
     let interaction: Arc<dyn Interaction> = Arc::clone(&bob) as _;

@@ -1,8 +1,8 @@
 //! External and in-process servers, and the requests that manage them.
 
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitAnswer, Elicitation};
-use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::permission::{PermissionRequest, PermissionResponse};
 use switchboard::{InProcessServer, Interaction};
 use switchboard_claude::{Client, Error, McpConnectionStatus, McpServerConfig};
@@ -150,20 +150,20 @@ async fn servers_are_listed_toggled_and_replaced() {
 struct Ada;
 
 impl Interaction for Ada {
-    fn offers(&self) -> Offers {
-        Offers::default().elicitation()
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default().elicitation()
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         assert_eq!(question.server.as_str(), "asks");
         let Value::Object(content) = json!({"name": "Ada"}) else {
-            return Box::pin(std::future::ready(ElicitAnswer::Cancel));
+            return Box::pin(std::future::ready(ElicitResponse::Cancel));
         };
-        Box::pin(std::future::ready(ElicitAnswer::Accept(content)))
+        Box::pin(std::future::ready(ElicitResponse::Accept(content)))
     }
 }
 

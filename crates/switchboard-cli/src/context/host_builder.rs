@@ -123,7 +123,7 @@ impl Context {
             elicit: ElicitPrompt::new(&self.console, browser),
             roots: places
                 .project()
-                .and_then(Root::folder)
+                .and_then(Root::from_path)
                 .into_iter()
                 .collect(),
             local_servers: entries

@@ -5,7 +5,7 @@
 use std::fmt::Display;
 
 use serde_json::{Number, Value};
-use switchboard::elicit::{Choice, Field, FieldKind, TextFormat};
+use switchboard::elicit::{EnumOption, Field, FieldKind, TextFormat};
 
 use super::{OpenQuestion, QuestionCancelled};
 use crate::render::style::Paint;
@@ -122,7 +122,7 @@ fn parse(field: &Field, typed: &str) -> Result<Option<Value>, String> {
         FieldKind::Number { .. } => parse_number(typed)?,
         FieldKind::Boolean { .. } => parse_boolean(typed)?,
         FieldKind::Choice { options, .. } => parse_choice(typed, options)?,
-        FieldKind::Choices { options, .. } => parse_choices(typed, options)?,
+        FieldKind::MultiChoice { options, .. } => parse_choices(typed, options)?,
         _ => Value::from(typed),
     };
     field.check(&value).map_err(|invalid| invalid.expected)?;
@@ -145,17 +145,17 @@ fn parse_boolean(typed: &str) -> Result<Value, String> {
 }
 
 /// Finds a choice by number, title or value.
-fn parse_choice(typed: &str, options: &[Choice]) -> Result<Value, String> {
+fn parse_choice(typed: &str, options: &[EnumOption]) -> Result<Value, String> {
     let number = typed.parse::<usize>().ok();
     let by_number = number.and_then(|number| options.get(number.checked_sub(1)?));
-    let is_named = |option: &&Choice| option.title == typed || option.value == typed;
+    let is_named = |option: &&EnumOption| option.title == typed || option.value == typed;
     let option = by_number.or_else(|| options.iter().find(is_named));
     option
         .map(|option| Value::from(option.value.as_str()))
         .ok_or_else(|| format!("expected a number from 1 to {}", options.len()))
 }
 
-fn parse_choices(typed: &str, options: &[Choice]) -> Result<Value, String> {
+fn parse_choices(typed: &str, options: &[EnumOption]) -> Result<Value, String> {
     if typed == "0" {
         return Ok(Value::Array(Vec::new()));
     }
@@ -198,9 +198,9 @@ fn display_value(field: &Field, value: &Value) -> String {
     }
 }
 
-fn options(kind: &FieldKind) -> &[Choice] {
+fn options(kind: &FieldKind) -> &[EnumOption] {
     match kind {
-        FieldKind::Choice { options, .. } | FieldKind::Choices { options, .. } => options,
+        FieldKind::Choice { options, .. } | FieldKind::MultiChoice { options, .. } => options,
         _ => &[],
     }
 }
@@ -214,7 +214,7 @@ fn expected(kind: &FieldKind) -> String {
             max_length,
             ..
         } => {
-            let what = format.map_or("text", TextFormat::in_words);
+            let what = format.map_or("text", TextFormat::description);
             match bounds(min_length.as_ref(), max_length.as_ref()) {
                 Some(bounds) => format!("{what}, {bounds} characters"),
                 None => what.to_owned(),
@@ -238,7 +238,7 @@ fn expected(kind: &FieldKind) -> String {
         }
         FieldKind::Boolean { .. } => "yes or no".to_owned(),
         FieldKind::Choice { .. } => "one of these, by number".to_owned(),
-        FieldKind::Choices {
+        FieldKind::MultiChoice {
             min_items,
             max_items,
             ..

@@ -3,7 +3,7 @@
 //! Invariant: the values sent are those shown in the last review.
 
 use serde_json::{Map, Value};
-use switchboard::elicit::{ElicitAnswer, Field, Form};
+use switchboard::elicit::{ElicitResponse, Field, Form};
 
 use super::field::{self, FieldAnswer};
 use super::{OpenQuestion, QuestionCancelled};
@@ -26,13 +26,13 @@ pub(super) async fn ask(
     question: &mut OpenQuestion,
     message: &str,
     form: &Form,
-) -> Result<ElicitAnswer, QuestionCancelled> {
+) -> Result<ElicitResponse, QuestionCancelled> {
     if form.fields.is_empty() {
         question.introduce("asks for your consent", message)?;
         return Ok(if question.confirm("Do you agree?").await? {
-            ElicitAnswer::Accept(Map::new())
+            ElicitResponse::Accept(Map::new())
         } else {
-            ElicitAnswer::Decline
+            ElicitResponse::Decline
         });
     }
     question.introduce("asks you to fill in a form", message)?;
@@ -43,15 +43,15 @@ pub(super) async fn ask(
             .await?
             .is_none()
         {
-            return Ok(ElicitAnswer::Decline);
+            return Ok(ElicitResponse::Decline);
         }
     }
     loop {
         review(question, form, &values)?;
         match ask_decision(question, form.fields.len()).await? {
-            FormDecision::Send => return Ok(ElicitAnswer::Accept(values)),
-            FormDecision::Decline => return Ok(ElicitAnswer::Decline),
-            FormDecision::Cancel => return Ok(ElicitAnswer::Cancel),
+            FormDecision::Send => return Ok(ElicitResponse::Accept(values)),
+            FormDecision::Decline => return Ok(ElicitResponse::Decline),
+            FormDecision::Cancel => return Ok(ElicitResponse::Cancel),
             FormDecision::Edit(number) => {
                 let number = match number {
                     Some(number) => number,
@@ -61,7 +61,7 @@ pub(super) async fn ask(
                     .await?
                     .is_none()
                 {
-                    return Ok(ElicitAnswer::Decline);
+                    return Ok(ElicitResponse::Decline);
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! consent to open the URL and nothing else.
 
 use serde_json::Map;
-use switchboard::elicit::{Address, ElicitAnswer};
+use switchboard::elicit::{ElicitResponse, ElicitUrl};
 
 use super::{OpenQuestion, QuestionCancelled};
 use crate::browser::Browser;
@@ -13,9 +13,9 @@ use crate::render::style::Paint;
 pub(super) async fn ask(
     question: &mut OpenQuestion,
     message: &str,
-    address: &Address,
+    address: &ElicitUrl,
     browser: Option<&Browser>,
-) -> Result<ElicitAnswer, QuestionCancelled> {
+) -> Result<ElicitResponse, QuestionCancelled> {
     question.introduce("asks you to open a URL", message)?;
     // Not wrapped, so that it can be copied.
     question.show(&format!("\n{}\n", highlighted(question, address)))?;
@@ -29,7 +29,7 @@ pub(super) async fn ask(
         None => "No browser available. Open the URL yourself?",
     };
     if !question.confirm(prompt).await? {
-        return Ok(ElicitAnswer::Decline);
+        return Ok(ElicitResponse::Decline);
     }
     if let Some(browser) = browser {
         match browser.open(&address.url).await {
@@ -42,12 +42,12 @@ pub(super) async fn ask(
          or after 5 minutes. Ctrl-C cancels it.",
         question.server
     ))?;
-    Ok(ElicitAnswer::Accept(Map::new()))
+    Ok(ElicitResponse::Accept(Map::new()))
 }
 
 /// The URL with its host highlighted.
-fn highlighted(question: &OpenQuestion, address: &Address) -> String {
-    let Address { url, host, .. } = address;
+fn highlighted(question: &OpenQuestion, address: &ElicitUrl) -> String {
+    let ElicitUrl { url, host, .. } = address;
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.clone();
     };

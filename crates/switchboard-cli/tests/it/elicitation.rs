@@ -491,9 +491,9 @@ async fn url_is_opened_only_with_consent() {
     let warned = "Server ant asks you to open a URL\n│ Log in.\n\n\
         https://xn--exmple-cua.org/login?a=$(id)&b=%27x%27\n\n\
         host  xn--exmple-cua.org\n\
-        ! the host has letters that may look like others: it reads \"exämple.org\"\n";
+        ! the host contains non-ASCII characters and may be displayed as \"exämple.org\"\n";
     assert!(screen.contains(warned), "{screen}");
-    assert!(screen.contains("! the host is a number"), "{screen}");
+    assert!(screen.contains("! the host is an IP address"), "{screen}");
     let actions = [
         json!({"action": "accept"}),
         json!({"action": "decline"}),

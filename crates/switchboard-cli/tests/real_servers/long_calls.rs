@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitAnswer, Elicitation};
-use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::mcp::Progress;
 use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
 use switchboard::{Host, Interaction, Readiness};
@@ -23,20 +23,20 @@ struct FixedChoice {
 }
 
 impl Interaction for FixedChoice {
-    fn offers(&self) -> Offers {
-        Offers::default().elicitation()
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default().elicitation()
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
-    fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         self.elicitations.fetch_add(1, Ordering::Relaxed);
         let chosen = ("interpretation".to_owned(), json!("snake"));
-        Box::pin(std::future::ready(ElicitAnswer::Accept(Map::from_iter([
-            chosen,
-        ]))))
+        Box::pin(std::future::ready(ElicitResponse::Accept(Map::from_iter(
+            [chosen],
+        ))))
     }
 }
 

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation};
+use switchboard::elicit::{ElicitMode, ElicitResponse, Elicitation};
 use switchboard::event::Events;
-use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::mcp::{ErrorObject, LogLevel};
 use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
-use switchboard::sampling::Sampling;
+use switchboard::sampling::SamplingRequest;
 use switchboard::watch::{WatchChange, WatchKind, WatchRequest};
 use switchboard::{Event, Host, Interaction, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
@@ -24,16 +24,18 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 struct AcceptAll;
 
 impl Interaction for AcceptAll {
-    fn offers(&self) -> Offers {
-        let offers = Offers::default().elicitation().elicitation_url();
-        offers.sampling().roots()
+    fn capabilities(&self) -> ClientCapabilities {
+        let capabilities = ClientCapabilities::default()
+            .elicitation()
+            .elicitation_url();
+        capabilities.sampling().roots()
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         let values = match &question.mode {
             ElicitMode::Form(form) => {
                 assert_eq!(form.fields.len(), 13, "{form:?}");
@@ -43,10 +45,13 @@ impl Interaction for AcceptAll {
             }
             _ => Map::new(),
         };
-        Box::pin(std::future::ready(ElicitAnswer::Accept(values)))
+        Box::pin(std::future::ready(ElicitResponse::Accept(values)))
     }
 
-    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         let text = format!("{} tokens at most", request.max_tokens);
         Box::pin(std::future::ready(Ok(json!({
             "role": "assistant",

@@ -1,10 +1,10 @@
-//! Forms that servers want filled in: flat, of plain fields, as the protocol allows them.
+//! Forms of form elicitations: flat objects with primitive fields, as the protocol defines them.
 //!
-//! A schema that is more than that is refused. A `pattern` is not applied: nobody runs a stranger's
-//! expression here, and the server checks what it gets.
+//! Any other schema is refused. `pattern` is ignored: evaluating an untrusted regular expression is a
+//! risk, and the server validates the values itself.
 //!
-//! Invariant: every text in a form is clean and not too long, every default fits its field, and what
-//! [`Form::complete`] returns fits the form.
+//! Invariant: every text in a form is sanitized and of limited length, every default value is valid
+//! for its field, and the values that [`Form::validate`] returns are valid for the form.
 
 mod parse;
 mod sensitive;
@@ -14,13 +14,14 @@ mod validate;
 
 use serde_json::{Map, Number, Value};
 
-pub use validate::Misfit;
+pub use validate::InvalidValue;
 
-/// The fields that a server wants filled in, in its order. There may be none: then it asks for a yes.
+/// The fields that the user fills in, in the server's order. A form without fields asks only for
+/// consent.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Form {
-    /// The fields, no name twice.
+    /// The fields; their names are unique.
     pub fields: Vec<Field>,
 }
 
@@ -28,116 +29,116 @@ pub struct Form {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Field {
-    /// Under which name the value is sent; see [`Field::label`] for what to show.
+    /// The name of the value in the response. To display the field, use [`Field::label`].
     pub name: String,
-    /// A name for people.
+    /// A name to display.
     pub title: Option<String>,
-    /// What the server says about it: untrusted.
+    /// A description by the server: untrusted.
     pub description: Option<String>,
-    /// Whether there must be a value.
+    /// Whether the response must contain a value.
     pub is_required: bool,
-    /// It looks as if a secret were asked for, which servers must not do in a form. It is not to be
-    /// echoed, and the user is to be warned.
+    /// The field seems to ask for a secret, which servers must not do in a form. Warn the user and do
+    /// not echo the input.
     pub is_sensitive: bool,
-    /// Which values fit.
+    /// The type of the value and its constraints.
     pub kind: FieldKind,
 }
 
-/// Which values fit a [`Field`], and which one is proposed.
+/// The type of the value of a [`Field`], its constraints and its default.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldKind {
     /// Text.
     Text {
-        /// What it has to look like.
+        /// The required format.
         format: Option<TextFormat>,
-        /// The fewest characters.
+        /// Minimum number of characters.
         min_length: Option<u64>,
-        /// The most characters.
+        /// Maximum number of characters.
         max_length: Option<u64>,
-        /// What is proposed.
+        /// Default value.
         default: Option<String>,
     },
     /// A number.
     Number {
-        /// Only whole ones fit.
+        /// Whether the number must be an integer.
         is_integer: bool,
-        /// The least.
+        /// Minimum, inclusive.
         minimum: Option<Number>,
-        /// The greatest.
+        /// Maximum, inclusive.
         maximum: Option<Number>,
-        /// What is proposed.
+        /// Default value.
         default: Option<Number>,
     },
     /// Yes or no.
     Boolean {
-        /// What is proposed.
+        /// Default value.
         default: Option<bool>,
     },
-    /// One of several.
+    /// One of several options.
     Choice {
-        /// What can be chosen, at least one.
-        options: Vec<Choice>,
-        /// The value that is proposed.
+        /// The options, at least one.
+        options: Vec<EnumOption>,
+        /// Value of the default option.
         default: Option<String>,
     },
-    /// Any of several.
-    Choices {
-        /// What can be chosen, at least one.
-        options: Vec<Choice>,
-        /// The fewest.
+    /// Several options.
+    MultiChoice {
+        /// The options, at least one.
+        options: Vec<EnumOption>,
+        /// Minimum number of selected options.
         min_items: Option<u64>,
-        /// The most.
+        /// Maximum number of selected options.
         max_items: Option<u64>,
-        /// The values that are proposed.
+        /// Values of the default options.
         default: Option<Vec<String>>,
     },
 }
 
-/// Something that can be chosen.
+/// An option of a [`FieldKind::Choice`] or [`FieldKind::MultiChoice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Choice {
-    /// What is sent.
+pub struct EnumOption {
+    /// The value to send.
     pub value: String,
-    /// What is shown.
+    /// The name to display.
     pub title: String,
 }
 
-/// What a text has to look like.
+/// The required format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextFormat {
-    /// An address for mail.
+    /// An e-mail address.
     Email,
     /// A URI.
     Uri,
-    /// A day, as `2026-07-28`.
+    /// A date such as `2026-07-28`.
     Date,
-    /// A moment, as `2026-07-28T12:00:00Z`.
+    /// A date and time such as `2026-07-28T12:00:00Z`.
     DateTime,
 }
 
 impl Form {
-    /// The field of this name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// What the server proposes, by the names of the fields.
+    /// The default values by field name. Fields without a default are left out.
     pub fn defaults(&self) -> Map<String, Value> {
-        let proposed = |field: &Field| Some((field.name.clone(), field.default_value()?));
-        self.fields.iter().filter_map(proposed).collect()
+        let default = |field: &Field| Some((field.name.clone(), field.default_value()?));
+        self.fields.iter().filter_map(default).collect()
     }
 }
 
 impl Field {
-    /// What to show as the name of the field.
+    /// The name to display: the title if there is one, otherwise the name.
     pub fn label(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
-    /// What the server proposes.
+    /// The default value that the server suggests.
     pub fn default_value(&self) -> Option<Value> {
         match &self.kind {
             FieldKind::Text { default, .. } | FieldKind::Choice { default, .. } => {
@@ -145,16 +146,16 @@ impl Field {
             }
             FieldKind::Number { default, .. } => default.clone().map(Value::from),
             FieldKind::Boolean { default } => default.map(Value::from),
-            FieldKind::Choices { default, .. } => default.clone().map(Value::from),
+            FieldKind::MultiChoice { default, .. } => default.clone().map(Value::from),
         }
     }
 
-    fn forget_default(&mut self) {
+    fn clear_default(&mut self) {
         match &mut self.kind {
             FieldKind::Text { default, .. } | FieldKind::Choice { default, .. } => *default = None,
             FieldKind::Number { default, .. } => *default = None,
             FieldKind::Boolean { default } => *default = None,
-            FieldKind::Choices { default, .. } => *default = None,
+            FieldKind::MultiChoice { default, .. } => *default = None,
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Addresses that servers want the user to visit.
+//! Parses the URL of a URL elicitation and collects warnings about it.
 //!
-//! They are judged by their looks alone: nothing here, and nothing in the engine, opens or fetches
-//! one. Invariant: what is shown is what is opened, in plain ASCII, whatever the server wrote.
+//! The engine never opens or fetches such a URL; only its text is checked.
+//!
+//! Invariant: [`ElicitUrl::url`] is the normalized ASCII form, so that the user sees the URL that the
+//! browser opens.
 
 use std::fmt;
 
@@ -9,89 +11,91 @@ use url::{Host, Url};
 
 use crate::http::is_loopback;
 
-/// A longer address than this is refused, in bytes.
-const LONGEST: usize = 8 * 1024;
-/// A longer address than this is hard to judge, in bytes.
-const LONG: usize = 1_000;
+/// A longer URL is refused.
+const MAX_URL_BYTES: usize = 8 * 1024;
+/// A longer URL carries [`UrlWarning::Long`].
+const LONG_URL_BYTES: usize = 1_000;
 
-/// An address that a server wants the user to visit: `https`, or `http` on this machine.
+/// A URL that a server asks the user to open: `https`, or `http` on a loopback host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Address {
-    /// The whole of it, in plain ASCII. All of it is to be shown before it is opened.
+pub struct ElicitUrl {
+    /// The normalized URL in ASCII. Show all of it before you open it.
     pub url: String,
-    /// The host alone, as it is in the address: what to look at.
+    /// The host as it occurs in `url`. Show it on its own: it tells where the URL leads.
     pub host: String,
-    /// What makes it suspicious.
-    pub warnings: Vec<AddressWarning>,
-    /// How the server calls this question.
+    /// Reasons why the URL is suspicious.
+    pub warnings: Vec<UrlWarning>,
+    /// The id with which the server reports that the user completed the request.
     pub elicitation_id: Option<String>,
 }
 
-/// What makes an address suspicious, in words for the user by way of `Display`.
+/// A reason why a URL is suspicious. `Display` explains it to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AddressWarning {
-    /// The name of the host has letters besides the plain Latin ones, and may look like another.
-    International {
-        /// The name as a browser may show it.
-        looks_like: String,
+pub enum UrlWarning {
+    /// The host name contains non-ASCII characters, which can resemble those of another host.
+    InternationalizedHost {
+        /// The host name in Unicode, as a browser may show it.
+        displayed_as: String,
     },
-    /// The name of the host mixes letters of several scripts, as look-alikes do.
-    MixedLetters,
-    /// The host is a number and has no name.
-    Numeric,
-    /// It is so long that its end is easily overlooked.
+    /// A label of the host name mixes Latin letters with those of other scripts.
+    MixedScripts,
+    /// The host is an IP address.
+    IpAddress,
+    /// The URL is so long that the user may overlook its end.
     Long,
     /// The host is this machine.
-    ThisMachine,
+    Loopback,
 }
 
-impl fmt::Display for AddressWarning {
+impl fmt::Display for UrlWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::International { looks_like } => write!(
+            Self::InternationalizedHost { displayed_as } => write!(
                 f,
-                "the host has letters that may look like others: it reads {looks_like:?}"
+                "the host contains non-ASCII characters and may be displayed as {displayed_as:?}"
             ),
-            Self::MixedLetters => {
-                f.write_str("the host mixes letters of several scripts, as look-alikes do")
+            Self::MixedScripts => f.write_str(
+                "the host mixes letters of several scripts, a common way to imitate another host",
+            ),
+            Self::IpAddress => {
+                f.write_str("the host is an IP address, which does not tell who runs it")
             }
-            Self::Numeric => f.write_str("the host is a number: nobody can tell whose it is"),
-            Self::Long => f.write_str("the address is very long: look at its host"),
-            Self::ThisMachine => f.write_str("the address is one of this machine"),
+            Self::Long => f.write_str("the URL is very long; check its host"),
+            Self::Loopback => f.write_str("the URL leads to this machine"),
         }
     }
 }
 
-impl Address {
-    /// Reads an address; says what is wrong with it if it is not one to visit.
-    pub(crate) fn read(written: &str) -> Result<Self, String> {
-        if written.len() > LONGEST {
-            return Err(format!("the address is longer than {LONGEST} bytes"));
+impl ElicitUrl {
+    /// Parses a URL. The error says why it must not be opened.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_URL_BYTES {
+            return Err(format!("`url` is longer than {MAX_URL_BYTES} bytes"));
         }
-        let url = Url::parse(written).map_err(|error| format!("`url` is no address: {error}"))?;
+        let url = Url::parse(text).map_err(|error| format!("`url` is invalid: {error}"))?;
         let is_local = url.host().is_some_and(|host| is_loopback(&host));
         match url.scheme() {
             "https" => {}
             "http" if is_local => {}
-            "http" => return Err("`url` is not encrypted: only https is visited".to_owned()),
-            _ => return Err("`url` is not an address of the web: only https is visited".to_owned()),
+            _ => return Err("`url` does not use https".to_owned()),
         }
+        // Credentials before the `@` can look like the host.
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("`url` has a user name in it, which hides its host".to_owned());
+            return Err("`url` contains a user name or password".to_owned());
         }
         let (Some(host), Some(name)) = (url.host(), url.host_str()) else {
             return Err("`url` has no host".to_owned());
         };
         let mut warnings = Vec::new();
         match host {
-            _ if is_local => warnings.push(AddressWarning::ThisMachine),
-            Host::Domain(name) => warn_of_name(name, &mut warnings),
-            Host::Ipv4(_) | Host::Ipv6(_) => warnings.push(AddressWarning::Numeric),
+            _ if is_local => warnings.push(UrlWarning::Loopback),
+            Host::Domain(name) => warn_about_domain(name, &mut warnings),
+            Host::Ipv4(_) | Host::Ipv6(_) => warnings.push(UrlWarning::IpAddress),
         }
-        if url.as_str().len() > LONG {
-            warnings.push(AddressWarning::Long);
+        if url.as_str().len() > LONG_URL_BYTES {
+            warnings.push(UrlWarning::Long);
         }
         Ok(Self {
             host: name.to_owned(),
@@ -102,21 +106,21 @@ impl Address {
     }
 }
 
-fn warn_of_name(name: &str, warnings: &mut Vec<AddressWarning>) {
-    let is_encoded = |label: &str| label.starts_with("xn--");
-    if !name.split('.').any(is_encoded) {
+fn warn_about_domain(domain: &str, warnings: &mut Vec<UrlWarning>) {
+    let is_punycode = |label: &str| label.starts_with("xn--");
+    if !domain.split('.').any(is_punycode) {
         return;
     }
-    let looks_like = url::quirks::domain_to_unicode(name);
-    if looks_like.split('.').any(is_mixed) {
-        warnings.push(AddressWarning::MixedLetters);
+    let unicode = url::quirks::domain_to_unicode(domain);
+    if unicode.split('.').any(mixes_scripts) {
+        warnings.push(UrlWarning::MixedScripts);
     }
-    let looks_like = switchboard_wire::text::one_line(&looks_like, 256).into_owned();
-    warnings.push(AddressWarning::International { looks_like });
+    let displayed_as = switchboard_wire::text::one_line(&unicode, 256).into_owned();
+    warnings.push(UrlWarning::InternationalizedHost { displayed_as });
 }
 
-/// Whether Latin letters stand beside others. Latin ones with marks are Latin.
-fn is_mixed(label: &str) -> bool {
+/// Whether a label contains both Latin and other letters. Accented Latin letters count as Latin.
+fn mixes_scripts(label: &str) -> bool {
     const LAST_LATIN: char = '\u{24f}';
     let letters = || label.chars().filter(|letter| letter.is_alphabetic());
     letters().any(|letter| letter <= LAST_LATIN) && letters().any(|letter| letter > LAST_LATIN)

@@ -17,11 +17,11 @@ use super::SessionContext;
 use super::peer::Outgoing;
 use crate::elicitation as interact;
 use crate::elicitation::Elicitation;
-use crate::question_limit::{LimitReached, Turnstile};
+use crate::question_limit::{LimitReached, QuestionLimiter};
 use crate::roots::Root;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingRequest;
 use switchboard_wire::jsonrpc::RequestId;
-use switchboard_wire::mcp::ClientCapabilities as Offers;
+use switchboard_wire::mcp::ClientCapabilities;
 use switchboard_wire::mcp::{ErrorObject, Json};
 use switchboard_wire::sync::lock;
 use switchboard_wire::{decode, encode};
@@ -43,7 +43,7 @@ pub(super) enum ServerRequestKind {
 
 impl ServerRequestKind {
     /// The kind of a method, if the client announced the capability.
-    pub(super) fn of(method: &str, capabilities: Offers) -> Option<Self> {
+    pub(super) fn of(method: &str, capabilities: ClientCapabilities) -> Option<Self> {
         match method {
             "roots/list" if capabilities.roots => Some(Self::Roots),
             "sampling/createMessage" if capabilities.sampling => Some(Self::Sample),
@@ -58,7 +58,7 @@ impl ServerRequestKind {
 /// A request that was parsed and may be passed to the handler.
 pub(super) enum ValidatedRequest<'a> {
     Roots,
-    Sample(Sampling<'a>),
+    Sample(SamplingRequest<'a>),
     Elicit(Elicitation<'a>),
 }
 
@@ -165,10 +165,12 @@ pub(super) fn validate<'a>(
             let masked = redactor.redact_json(params.clone()).ok_or_else(|| {
                 ErrorObject::new(ErrorObject::INVALID_PARAMS, "params cannot be parsed")
             })?;
-            Sampling::read(server, &masked, capabilities, max_tokens).map(ValidatedRequest::Sample)
+            SamplingRequest::parse(server, &masked, capabilities, max_tokens)
+                .map(ValidatedRequest::Sample)
         }
         ServerRequestKind::Elicit => {
-            Elicitation::read(server, params, capabilities, redactor).map(ValidatedRequest::Elicit)
+            Elicitation::parse_redacted(server, params, capabilities, redactor)
+                .map(ValidatedRequest::Elicit)
         }
     }
 }
@@ -191,8 +193,8 @@ pub(super) async fn answer(
             Ok(json!({ "roots": roots }))
         }
         ValidatedRequest::Sample(request) => {
-            let limit = &question_limits.samplings;
-            let Ok(_permit) = limit.pass().await.inspect_err(|reached| {
+            let limit = &question_limits.sampling;
+            let Ok(_permit) = limit.acquire().await.inspect_err(|reached| {
                 report_limit(context, "sampling/createMessage", limit, *reached);
             }) else {
                 let message = format!(
@@ -204,11 +206,11 @@ pub(super) async fn answer(
             handler.sample(request).await
         }
         ValidatedRequest::Elicit(request) => {
-            let limit = &question_limits.questions;
-            let Ok(_permit) = limit.pass().await.inspect_err(|reached| {
+            let limit = &question_limits.elicitation;
+            let Ok(_permit) = limit.acquire().await.inspect_err(|reached| {
                 report_limit(context, "elicitation/create", limit, *reached);
             }) else {
-                return Ok(interact::cancelled());
+                return Ok(interact::cancel_result());
             };
             let mode = request.mode.clone();
             let answer = handler.elicit(request).await;
@@ -221,7 +223,7 @@ pub(super) async fn answer(
 fn report_limit(
     context: &SessionContext,
     method: &'static str,
-    limit: &Turnstile,
+    limit: &QuestionLimiter,
     reached: LimitReached,
 ) {
     if !reached.is_first {

@@ -150,7 +150,8 @@ fn parse<'a>(peer: &'a Peer, error: &ErrorObject) -> Option<Vec<Elicitation<'a>>
     let (server, redactor) = (&peer.context.server, &peer.context.redactor);
     let capabilities = peer.context.client_capabilities();
     let parsed = elicitations.into_iter().map(|raw| {
-        let request = Elicitation::read(server, &raw.into(), capabilities, redactor).ok()?;
+        let request =
+            Elicitation::parse_redacted(server, &raw.into(), capabilities, redactor).ok()?;
         elicitation_id(&request).is_some().then_some(request)
     });
     parsed.collect()

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use switchboard_client::client_handler::{ClientHandler, LogMessage};
-use switchboard_client::elicitation::{ElicitAnswer, Elicitation};
+use switchboard_client::elicitation::{ElicitResponse, Elicitation};
 use switchboard_client::roots::Root;
-use switchboard_client::sampling::Sampling;
+use switchboard_client::sampling::SamplingRequest;
 use switchboard_wire::BoxFuture;
-use switchboard_wire::mcp::ClientCapabilities as Offers;
+use switchboard_wire::mcp::ClientCapabilities;
 use switchboard_wire::mcp::ErrorObject;
 
 use crate::event::{Event, EventSink};
@@ -23,15 +23,18 @@ pub(super) struct InteractionHandler {
 }
 
 impl ClientHandler for InteractionHandler {
-    fn capabilities(&self) -> Offers {
-        self.interaction.offers_to(&self.server)
+    fn capabilities(&self) -> ClientCapabilities {
+        self.interaction.capabilities_for(&self.server)
     }
 
-    fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         self.interaction.elicit(request)
     }
 
-    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         self.interaction.sample(request)
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use switchboard_client::auth::AuthProvider;
 use switchboard_client::connect::ClientContext;
 use switchboard_client::http::Network;
-use switchboard_client::question_limit::Turns;
+use switchboard_client::question_limit::QuestionLimits;
 use switchboard_client::session::SessionContext;
 use switchboard_client::session::http::Health;
 use switchboard_client::wire_tap::WireTap;
@@ -349,7 +349,7 @@ impl ServerSpec {
                 interaction: Arc::clone(&state.interaction),
                 events: state.events.clone(),
             }),
-            question_limits: Arc::new(Turns::new(&state.limits)),
+            question_limits: Arc::new(QuestionLimits::new(&state.limits)),
             log_level: defaults.log_level,
             tap: defaults.wire_tap.clone(),
             redactor: redactor(&self.endpoint, &defaults.environment),

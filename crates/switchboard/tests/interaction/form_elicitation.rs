@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use switchboard::Readiness;
-use switchboard::elicit::ElicitAnswer;
-use switchboard::interaction::Offers;
+use switchboard::elicit::ElicitResponse;
+use switchboard::interaction::ClientCapabilities;
 use switchboard_testkit::{Script, Step};
 
 use crate::common::{child, launch, permissive};
@@ -25,8 +25,8 @@ async fn accept_decline_and_cancel_are_distinct() {
             accept(&json!({"name": "Ada"})),
             json!({"action": "accept", "content": {"name": "Ada"}}),
         ),
-        (ElicitAnswer::Decline, json!({"action": "decline"})),
-        (ElicitAnswer::Cancel, json!({"action": "cancel"})),
+        (ElicitResponse::Decline, json!({"action": "decline"})),
+        (ElicitResponse::Cancel, json!({"action": "cancel"})),
     ] {
         for era in ERAS {
             let interaction = ScriptedInteraction::new(forms()).with_answer(answer.clone());
@@ -110,10 +110,10 @@ async fn unoffered_interactions_are_refused() {
     let url =
         json!({"mode": "url", "message": "?", "url": "https://a.example", "elicitationId": "1"});
     let sampling = json!({"messages": [], "maxTokens": 1});
-    for (offers, method, params) in [
-        (Offers::default(), ELICIT, form(&json!({}))),
+    for (capabilities, method, params) in [
+        (ClientCapabilities::default(), ELICIT, form(&json!({}))),
         (
-            Offers::default().elicitation_url(),
+            ClientCapabilities::default().elicitation_url(),
             ELICIT,
             form(&json!({})),
         ),
@@ -122,7 +122,7 @@ async fn unoffered_interactions_are_refused() {
         (forms().sampling(), "roots/list", json!({})),
     ] {
         for era in ERAS {
-            let interaction = ScriptedInteraction::new(offers);
+            let interaction = ScriptedInteraction::new(capabilities);
             let response = response_to(era, method, &params, &interaction).await;
             assert!(
                 response.get("error").is_some(),

@@ -1,7 +1,7 @@
 //! Roots: the directories that the client offers to servers.
 
 use serde_json::{Value, json};
-use switchboard::interaction::{Offers, Root};
+use switchboard::interaction::{ClientCapabilities, Root};
 use switchboard::mcp::Era;
 
 use crate::common::permissive;
@@ -19,7 +19,7 @@ fn interaction_with_roots() -> ScriptedInteraction {
             Root::new("file://elsewhere/share"),
             Root::new("/plain"),
         ],
-        ..ScriptedInteraction::new(Offers::default().roots())
+        ..ScriptedInteraction::new(ClientCapabilities::default().roots())
     }
 }
 
@@ -52,7 +52,11 @@ async fn roots_change_is_sent_if_declared() {
     for (era, interaction, expected) in [
         (Era::Legacy, interaction_with_roots(), 1),
         (Era::Modern, interaction_with_roots(), 0),
-        (Era::Legacy, ScriptedInteraction::new(Offers::default()), 0),
+        (
+            Era::Legacy,
+            ScriptedInteraction::new(ClientCapabilities::default()),
+            0,
+        ),
     ] {
         let server = server_asking(era, "ping", &json!({}));
         let host = start_host(permissive().interaction(interaction), &server).await;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use switchboard::Readiness;
-use switchboard::interaction::Offers;
+use switchboard::interaction::ClientCapabilities;
 use switchboard::mcp::Era;
-use switchboard::sampling::ContextWish;
+use switchboard::sampling::IncludeContext;
 
 use crate::common::{InMemory, permissive};
 use crate::scripted_interaction::{
@@ -14,7 +14,7 @@ use crate::scripted_interaction::{
 const SAMPLE: &str = "sampling/createMessage";
 
 fn sampling_interaction() -> ScriptedInteraction {
-    ScriptedInteraction::new(Offers::default().sampling())
+    ScriptedInteraction::new(ClientCapabilities::default().sampling())
 }
 
 fn request(extra: &Value) -> Value {
@@ -33,8 +33,8 @@ fn expected_record() -> SamplingRecord {
     SamplingRecord {
         server: "s".to_owned(),
         max_tokens: 100,
-        tokens_asked: Some(100),
-        context_wish: ContextWish::None,
+        requested_max_tokens: Some(100),
+        include_context: IncludeContext::None,
         has_tools: false,
         system_prompt: Some("Be brief.".to_owned()),
     }
@@ -66,21 +66,21 @@ async fn sampling_tools_and_context_need_capability() {
             );
             assert_eq!(interaction.samplings(), []);
         }
-        for (value, context_wish) in [
-            ("allServers", ContextWish::AllServers),
-            ("thisServer", ContextWish::ThisServer),
-            ("none", ContextWish::None),
+        for (value, include_context) in [
+            ("allServers", IncludeContext::AllServers),
+            ("thisServer", IncludeContext::ThisServer),
+            ("none", IncludeContext::None),
         ] {
             let interaction = sampling_interaction();
             let extra = json!({"includeContext": value});
             response_to(era, SAMPLE, &request(&extra), &interaction).await;
             let expected = SamplingRecord {
-                context_wish,
+                include_context,
                 ..expected_record()
             };
             assert_eq!(interaction.samplings(), [expected]);
         }
-        let interaction = ScriptedInteraction::new(Offers::default().sampling_tools());
+        let interaction = ScriptedInteraction::new(ClientCapabilities::default().sampling_tools());
         response_to(
             era,
             SAMPLE,
@@ -110,7 +110,7 @@ async fn max_tokens_is_clamped_to_limit() {
             .await;
             let expected = SamplingRecord {
                 max_tokens: 8_192,
-                tokens_asked: Some(tokens),
+                requested_max_tokens: Some(tokens),
                 ..expected_record()
             };
             assert_eq!(interaction.samplings(), [expected]);

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::elicit::{ElicitAnswer, ElicitMode, Elicitation, Field};
+use switchboard::elicit::{ElicitMode, ElicitResponse, Elicitation, Field};
 use switchboard::id::ServerName;
-use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::mcp::{Era, ErrorObject};
 use switchboard::permission::{PermissionRequest, PermissionResponse};
-use switchboard::sampling::{ContextWish, Sampling};
+use switchboard::sampling::{IncludeContext, SamplingRequest};
 use switchboard::{Host, HostBuilder, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
@@ -20,8 +20,8 @@ pub(crate) const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 /// Records every request and answers after a delay.
 #[derive(Clone)]
 pub(crate) struct ScriptedInteraction {
-    pub(crate) offers: Offers,
-    pub(crate) answer: ElicitAnswer,
+    pub(crate) capabilities: ClientCapabilities,
+    pub(crate) answer: ElicitResponse,
     pub(crate) delay: Duration,
     pub(crate) roots: Vec<Root>,
     pub(crate) recorded: Arc<Mutex<RecordedRequests>>,
@@ -40,16 +40,16 @@ pub(crate) struct RecordedRequests {
 pub(crate) struct SamplingRecord {
     pub(crate) server: String,
     pub(crate) max_tokens: u64,
-    pub(crate) tokens_asked: Option<u64>,
-    pub(crate) context_wish: ContextWish,
+    pub(crate) requested_max_tokens: Option<u64>,
+    pub(crate) include_context: IncludeContext,
     pub(crate) has_tools: bool,
     pub(crate) system_prompt: Option<String>,
 }
 
 impl ScriptedInteraction {
-    pub(crate) fn new(offers: Offers) -> Self {
+    pub(crate) fn new(capabilities: ClientCapabilities) -> Self {
         Self {
-            offers,
+            capabilities,
             answer: accept(&json!({})),
             delay: Duration::ZERO,
             roots: Vec::new(),
@@ -57,7 +57,7 @@ impl ScriptedInteraction {
         }
     }
 
-    pub(crate) fn with_answer(self, answer: ElicitAnswer) -> Self {
+    pub(crate) fn with_answer(self, answer: ElicitResponse) -> Self {
         Self { answer, ..self }
     }
 
@@ -83,27 +83,27 @@ impl ScriptedInteraction {
     }
 }
 
-pub(crate) fn accept(content: &Value) -> ElicitAnswer {
-    ElicitAnswer::Accept(content.as_object().cloned().unwrap_or_default())
+pub(crate) fn accept(content: &Value) -> ElicitResponse {
+    ElicitResponse::Accept(content.as_object().cloned().unwrap_or_default())
 }
 
 impl Interaction for ScriptedInteraction {
-    fn offers(&self) -> Offers {
-        self.offers
+    fn capabilities(&self) -> ClientCapabilities {
+        self.capabilities
     }
 
-    fn offers_to(&self, server: &ServerName) -> Offers {
+    fn capabilities_for(&self, server: &ServerName) -> ClientCapabilities {
         if server.as_str() == "excluded" {
-            return Offers::default();
+            return ClientCapabilities::default();
         }
-        self.offers
+        self.capabilities
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         {
             let mut recorded = self.recorded.lock().unwrap();
             recorded
@@ -119,7 +119,10 @@ impl Interaction for ScriptedInteraction {
         })
     }
 
-    fn sample<'a>(&'a self, request: Sampling<'a>) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
         self.recorded
             .lock()
             .unwrap()
@@ -127,8 +130,8 @@ impl Interaction for ScriptedInteraction {
             .push(SamplingRecord {
                 server: request.server.to_string(),
                 max_tokens: request.max_tokens,
-                tokens_asked: request.tokens_asked,
-                context_wish: request.context_wish,
+                requested_max_tokens: request.requested_max_tokens,
+                include_context: request.include_context,
                 has_tools: request.tools.is_some(),
                 system_prompt: request.system_prompt,
             });
@@ -212,6 +215,6 @@ pub(crate) async fn call_ask(era: Era, host: &Host, server: &MemoryServer) -> Va
     }
 }
 
-pub(crate) fn forms() -> Offers {
-    Offers::default().elicitation()
+pub(crate) fn forms() -> ClientCapabilities {
+    ClientCapabilities::default().elicitation()
 }

@@ -1,8 +1,8 @@
 //! URL elicitation: shown in full, checked for suspicious hosts, never opened.
 
 use serde_json::{Value, json};
-use switchboard::elicit::{AddressWarning, ElicitAnswer, ElicitMode};
-use switchboard::interaction::Offers;
+use switchboard::elicit::{ElicitMode, ElicitResponse, UrlWarning};
+use switchboard::interaction::ClientCapabilities;
 use switchboard::mcp::Era;
 
 use crate::common::permissive;
@@ -17,15 +17,19 @@ fn url_elicitation(url: &str) -> Value {
 }
 
 fn url_interaction() -> ScriptedInteraction {
-    ScriptedInteraction::new(Offers::default().elicitation().elicitation_url())
+    ScriptedInteraction::new(
+        ClientCapabilities::default()
+            .elicitation()
+            .elicitation_url(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
 async fn url_answer_has_no_content() {
     for (answer, action) in [
         (accept(&json!({"left": "over"})), "accept"),
-        (ElicitAnswer::Decline, "decline"),
-        (ElicitAnswer::Cancel, "cancel"),
+        (ElicitResponse::Decline, "decline"),
+        (ElicitResponse::Cancel, "cancel"),
     ] {
         for era in ERAS {
             let interaction = url_interaction().with_answer(answer.clone());
@@ -79,9 +83,9 @@ async fn non_web_urls_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn suspicious_urls_carry_warnings() {
-    use AddressWarning::{International, Long, MixedLetters, Numeric, ThisMachine};
-    let looks_like = |name: &str| International {
-        looks_like: name.to_owned(),
+    use UrlWarning::{InternationalizedHost, IpAddress, Long, Loopback, MixedScripts};
+    let displayed_as = |name: &str| InternationalizedHost {
+        displayed_as: name.to_owned(),
     };
     let long = format!("https://a.example/{}", "x".repeat(2_000));
     for (url, host, warnings) in [
@@ -89,18 +93,18 @@ async fn suspicious_urls_carry_warnings() {
             // The first letter is Cyrillic.
             "https://\u{430}pple.example/",
             "xn--pple-43d.example",
-            vec![MixedLetters, looks_like("\u{430}pple.example")],
+            vec![MixedScripts, displayed_as("\u{430}pple.example")],
         ),
         (
             "https://xn--mller-kva.example/",
             "xn--mller-kva.example",
-            vec![looks_like("müller.example")],
+            vec![displayed_as("müller.example")],
         ),
-        ("https://203.0.113.7/", "203.0.113.7", vec![Numeric]),
-        ("https://3405803783/", "203.0.113.7", vec![Numeric]),
-        ("https://[2001:db8::1]/", "[2001:db8::1]", vec![Numeric]),
-        ("http://localhost:8080/", "localhost", vec![ThisMachine]),
-        ("http://127.0.0.1/", "127.0.0.1", vec![ThisMachine]),
+        ("https://203.0.113.7/", "203.0.113.7", vec![IpAddress]),
+        ("https://3405803783/", "203.0.113.7", vec![IpAddress]),
+        ("https://[2001:db8::1]/", "[2001:db8::1]", vec![IpAddress]),
+        ("http://localhost:8080/", "localhost", vec![Loopback]),
+        ("http://127.0.0.1/", "127.0.0.1", vec![Loopback]),
         (long.as_str(), "a.example", vec![Long]),
     ] {
         for era in ERAS {
@@ -120,11 +124,11 @@ async fn suspicious_urls_carry_warnings() {
 
 #[tokio::test(start_paused = true)]
 async fn elicitation_capability_depends_on_era() {
-    let only_url = Offers::default().elicitation_url();
-    for (offers, legacy, modern) in [
-        (Offers::default(), Value::Null, Value::Null),
+    let only_url = ClientCapabilities::default().elicitation_url();
+    for (capabilities, legacy, modern) in [
+        (ClientCapabilities::default(), Value::Null, Value::Null),
         (
-            Offers::default().elicitation(),
+            ClientCapabilities::default().elicitation(),
             json!({}),
             json!({"form": {}}),
         ),
@@ -138,7 +142,7 @@ async fn elicitation_capability_depends_on_era() {
         for (era, expected) in [(Era::Legacy, legacy), (Era::Modern, modern)] {
             let server = server_asking(era, "ping", &json!({}));
             let host = start_host(
-                permissive().interaction(ScriptedInteraction::new(offers)),
+                permissive().interaction(ScriptedInteraction::new(capabilities)),
                 &server,
             )
             .await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::CallError;
-use switchboard::elicit::ElicitAnswer;
-use switchboard::interaction::Offers;
+use switchboard::elicit::ElicitResponse;
+use switchboard::interaction::ClientCapabilities;
 use switchboard::mcp::Era;
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use crate::scripted_interaction::{ScriptedInteraction, script, start_host};
 fn url_interaction() -> ScriptedInteraction {
     ScriptedInteraction {
         delay: Duration::from_secs(2 * 60 * 60),
-        ..ScriptedInteraction::new(Offers::default().elicitation_url())
+        ..ScriptedInteraction::new(ClientCapabilities::default().elicitation_url())
     }
 }
 
@@ -82,7 +82,7 @@ async fn call_is_retried_after_completion() {
 #[tokio::test(start_paused = true)]
 async fn missing_completion_is_awaited_five_minutes() {
     let server = server_requiring_urls(&json!([url_elicitation("a")]), Vec::new());
-    let interaction = ScriptedInteraction::new(Offers::default().elicitation_url());
+    let interaction = ScriptedInteraction::new(ClientCapabilities::default().elicitation_url());
     let host = start_host(permissive().interaction(interaction), &server).await;
     let start_time = Instant::now();
     host.call("mcp__s__ask", json!({})).await.unwrap();
@@ -91,7 +91,7 @@ async fn missing_completion_is_awaited_five_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn declined_url_fails_the_call() {
-    for answer in [ElicitAnswer::Decline, ElicitAnswer::Cancel] {
+    for answer in [ElicitResponse::Decline, ElicitResponse::Cancel] {
         let server = server_requiring_urls(
             &json!([url_elicitation("a"), url_elicitation("b")]),
             Vec::new(),
@@ -113,7 +113,7 @@ async fn call_is_retried_only_once() {
     ];
     let script = Script::legacy().tool("ask").on("tools/call ask", steps);
     let server = MemoryServer::new(script);
-    let interaction = ScriptedInteraction::new(Offers::default().elicitation_url());
+    let interaction = ScriptedInteraction::new(ClientCapabilities::default().elicitation_url());
     let host = start_host(permissive().interaction(interaction.clone()), &server).await;
     let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
@@ -137,8 +137,11 @@ async fn invalid_url_elicitations_fail_the_call() {
         json!(vec![url_elicitation("a"); 100]),
     ] {
         let server = server_requiring_urls(&elicitations, Vec::new());
-        let interaction =
-            ScriptedInteraction::new(Offers::default().elicitation().elicitation_url());
+        let interaction = ScriptedInteraction::new(
+            ClientCapabilities::default()
+                .elicitation()
+                .elicitation_url(),
+        );
         let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
         assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");
@@ -148,14 +151,14 @@ async fn invalid_url_elicitations_fail_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn url_required_needs_legacy_and_capability() {
-    for (era, offers) in [
-        (Era::Modern, Offers::default().elicitation_url()),
-        (Era::Legacy, Offers::default().elicitation()),
+    for (era, capabilities) in [
+        (Era::Modern, ClientCapabilities::default().elicitation_url()),
+        (Era::Legacy, ClientCapabilities::default().elicitation()),
     ] {
         let steps = [url_required_error(&json!([url_elicitation("a")]))];
         let script = script(era).tool("ask").on("tools/call ask", steps);
         let server = MemoryServer::new(script);
-        let interaction = ScriptedInteraction::new(offers);
+        let interaction = ScriptedInteraction::new(capabilities);
         let host = start_host(permissive().interaction(interaction.clone()), &server).await;
         let error = host.call("mcp__s__ask", json!({})).await.unwrap_err();
         assert!(matches!(error, CallError::ErrorResponse { .. }), "{error}");

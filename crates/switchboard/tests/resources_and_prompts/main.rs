@@ -19,7 +19,7 @@ use common::{InMemory, child, host_with, launch, permissive};
 use serde_json::{Value, json};
 use switchboard::id::ServerName;
 use switchboard::id::WireName;
-use switchboard::interaction::{BoxFuture, Offers, Root};
+use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::mcp::{Resource, Role};
 use switchboard::permission::{PermissionRequest, PermissionResponse};
 use switchboard::query::{CompletionTarget, Listing, QueryError, ServerItem};
@@ -241,12 +241,12 @@ async fn repeated_crash_stops_retries() {
     assert_eq!(server.received_with("resources/read").len(), 2);
 }
 
-/// Offers one root.
+/// Returns one root.
 struct OneRoot;
 
 impl Interaction for OneRoot {
-    fn offers(&self) -> Offers {
-        Offers::default().roots()
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default().roots()
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitAnswer, Elicitation};
-use switchboard::interaction::{BoxFuture, Offers};
+use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::limits::Deadlines;
 use switchboard::mcp::Progress;
 use switchboard::permission::{PermissionRequest, PermissionResponse};
@@ -45,19 +45,19 @@ impl SlowUser {
 }
 
 impl Interaction for SlowUser {
-    fn offers(&self) -> Offers {
-        Offers::default().elicitation()
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default().elicitation()
     }
 
     fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
         Box::pin(std::future::ready(PermissionResponse::Allow))
     }
 
-    fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitAnswer> {
+    fn elicit<'a>(&'a self, _: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         self.form_count.fetch_add(1, Ordering::Relaxed);
         Box::pin(async {
             tokio::time::sleep(self.delay).await;
-            ElicitAnswer::Accept(Map::from_iter([("name".to_owned(), json!("Ada"))]))
+            ElicitResponse::Accept(Map::from_iter([("name".to_owned(), json!("Ada"))]))
         })
     }
 }

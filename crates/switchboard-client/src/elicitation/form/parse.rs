@@ -1,26 +1,26 @@
-//! Reads the schema of a form.
+//! Parses the `requestedSchema` of an elicitation into a [`Form`].
 
 use serde_json::{Map, Number, Value};
 
-use super::{Choice, Field, FieldKind, Form, TextFormat, sensitive};
+use super::{EnumOption, Field, FieldKind, Form, TextFormat, sensitive};
 use switchboard_wire::text::{for_terminal, one_line};
 
-/// More fields than this nobody fills in.
-const MOST_FIELDS: usize = 64;
-/// More choices than this nobody reads; there are fewer countries.
-const MOST_OPTIONS: usize = 512;
-/// The longest name of a field, in bytes.
-const NAME_BYTES: usize = 128;
-/// The longest value that can be chosen, in bytes.
-const OPTION_BYTES: usize = 512;
-/// How much of a title is shown, in bytes.
-const TITLE_BYTES: usize = 200;
-/// How much of a description is shown, in bytes.
-const DESCRIPTION_BYTES: usize = 1_000;
-/// The longest text that is proposed, in bytes; a longer one is not.
-const DEFAULT_BYTES: usize = 4 * 1024;
-/// What makes a schema more than a plain one.
-const BEYOND_PLAIN: [&str; 15] = [
+/// A form with more fields is refused.
+const MAX_FIELDS: usize = 64;
+/// A field with more options is refused. Enough for a list of all countries.
+const MAX_OPTIONS: usize = 512;
+/// A field with a longer name is refused.
+const MAX_NAME_BYTES: usize = 128;
+/// A field with a longer option value is refused.
+const MAX_OPTION_BYTES: usize = 512;
+/// Longer titles are truncated.
+const MAX_TITLE_BYTES: usize = 200;
+/// Longer descriptions are truncated.
+const MAX_DESCRIPTION_BYTES: usize = 1_000;
+/// Longer default texts are dropped.
+const MAX_DEFAULT_BYTES: usize = 4 * 1024;
+/// JSON Schema keywords that the protocol does not allow in a form.
+const UNSUPPORTED_KEYWORDS: [&str; 15] = [
     "$ref",
     "$dynamicRef",
     "$defs",
@@ -41,89 +41,94 @@ const BEYOND_PLAIN: [&str; 15] = [
 type Schema = Map<String, Value>;
 
 impl Form {
-    /// Reads the schema of a form; says what is wrong with it if it is none.
-    pub(crate) fn read(schema: &Value) -> Result<Self, String> {
+    /// Parses a `requestedSchema`. The error says what is invalid.
+    pub(crate) fn parse(schema: &Value) -> Result<Self, String> {
         let Value::Object(schema) = schema else {
             return Err("`requestedSchema` is not an object".to_owned());
         };
-        refuse_beyond_plain(schema, "the form")?;
+        refuse_unsupported_keywords(schema)
+            .map_err(|problem| format!("`requestedSchema` {problem}"))?;
         if schema.contains_key("anyOf") || schema.contains_key("oneOf") {
-            return Err("the form is not one of plain fields: `anyOf` or `oneOf`".to_owned());
+            return Err(
+                "`requestedSchema` has the unsupported keyword `anyOf` or `oneOf`".to_owned(),
+            );
         }
         if text(schema, "type").is_some_and(|kind| kind != "object") {
-            return Err("`requestedSchema` does not describe an object".to_owned());
+            return Err("the type of `requestedSchema` is not `object`".to_owned());
         }
         let fields = match schema.get("properties") {
             None => return Ok(Self::default()),
             Some(Value::Object(fields)) => fields,
             Some(_) => return Err("`properties` is not an object".to_owned()),
         };
-        if fields.len() > MOST_FIELDS {
-            return Err(format!("the form has more than {MOST_FIELDS} fields"));
+        if fields.len() > MAX_FIELDS {
+            return Err(format!("the form has more than {MAX_FIELDS} fields"));
         }
         let required: Vec<&str> = match schema.get("required") {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
         if required.iter().any(|name| !fields.contains_key(*name)) {
-            return Err("a field is required that the form does not have".to_owned());
+            return Err("`required` names a field that does not exist".to_owned());
         }
         let fields = fields
             .iter()
-            .map(|(name, schema)| Field::read(name, schema, required.contains(&name.as_str())))
+            .map(|(name, schema)| Field::parse(name, schema, required.contains(&name.as_str())))
             .collect::<Result<_, _>>()?;
         Ok(Self { fields })
     }
 }
 
 impl Field {
-    fn read(name: &str, schema: &Value, is_required: bool) -> Result<Self, String> {
-        // It is sent back as it is, so it must be fit to be shown as it is.
-        if name.is_empty() || name.len() > NAME_BYTES || for_terminal(name) != name {
+    fn parse(name: &str, schema: &Value, is_required: bool) -> Result<Self, String> {
+        // Unlike other texts, the name cannot be sanitized: it is sent back to the server unchanged.
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || for_terminal(name) != name {
             return Err(format!(
-                "a field has a name that is not a line of at most {NAME_BYTES} plain bytes"
+                "a field name is empty, longer than {MAX_NAME_BYTES} bytes or not printable"
             ));
         }
         let Value::Object(schema) = schema else {
-            return Err(format!("the field `{name}` is not described by an object"));
+            return Err(format!("the schema of field `{name}` is not an object"));
         };
-        refuse_beyond_plain(schema, name)?;
-        let mut read = Self {
+        let kind = refuse_unsupported_keywords(schema)
+            .and_then(|()| parse_kind(schema))
+            .map_err(|problem| format!("field `{name}` {problem}"))?;
+        let mut field = Self {
             name: name.to_owned(),
-            title: shown(schema, "title", TITLE_BYTES),
-            description: shown(schema, "description", DESCRIPTION_BYTES),
+            title: sanitized_text(schema, "title", MAX_TITLE_BYTES),
+            description: sanitized_text(schema, "description", MAX_DESCRIPTION_BYTES),
             is_required,
             is_sensitive: false,
-            kind: kind(schema).map_err(|what| format!("the field `{name}` {what}"))?,
+            kind,
         };
-        read.is_sensitive = sensitive::is_sensitive(&read, text(schema, "format"));
-        if read
+        field.is_sensitive = sensitive::is_sensitive(&field, text(schema, "format"));
+        if field
             .default_value()
-            .is_some_and(|value| read.check(&value).is_err())
+            .is_some_and(|value| field.check(&value).is_err())
         {
-            read.forget_default();
+            field.clear_default();
         }
-        Ok(read)
+        Ok(field)
     }
 }
 
-fn kind(schema: &Schema) -> Result<FieldKind, String> {
+fn parse_kind(schema: &Schema) -> Result<FieldKind, String> {
     let kind = match schema.get("type") {
         Some(Value::String(kind)) => kind.as_str(),
-        // An `enum` of strings says it all.
+        // Some servers omit the type: it follows from the options.
         None if schema.contains_key("enum") || schema.contains_key("oneOf") => "string",
-        _ => return Err("has no type of one word".to_owned()),
+        _ => return Err("has no `type`, or several".to_owned()),
     };
     if kind != "array" && (schema.contains_key("items") || schema.contains_key("anyOf")) {
-        return Err("is not a plain one".to_owned());
+        return Err("has `items` or `anyOf` but is not an array".to_owned());
     }
     match kind {
-        "string" => match options(schema, "oneOf")? {
+        "string" => match parse_options(schema, "oneOf")? {
             Some(options) => Ok(FieldKind::Choice {
                 options,
                 default: text(schema, "default").map(str::to_owned),
             }),
-            None => Ok(text_kind(schema)),
+            None => Ok(parse_text_kind(schema)),
         },
         "number" | "integer" => Ok(FieldKind::Number {
             is_integer: kind == "integer",
@@ -134,13 +139,13 @@ fn kind(schema: &Schema) -> Result<FieldKind, String> {
         "boolean" => Ok(FieldKind::Boolean {
             default: schema.get("default").and_then(Value::as_bool),
         }),
-        "array" => choices(schema),
-        "object" => Err("holds fields of its own: forms are flat".to_owned()),
-        _ => Err("has a type that forms do not have".to_owned()),
+        "array" => parse_multi_choice(schema),
+        "object" => Err("is an object: nested fields are not supported".to_owned()),
+        _ => Err("has an unsupported type".to_owned()),
     }
 }
 
-fn text_kind(schema: &Schema) -> FieldKind {
+fn parse_text_kind(schema: &Schema) -> FieldKind {
     let format = match text(schema, "format") {
         Some("email") => Some(TextFormat::Email),
         Some("uri") => Some(TextFormat::Uri),
@@ -148,98 +153,102 @@ fn text_kind(schema: &Schema) -> FieldKind {
         Some("date-time") => Some(TextFormat::DateTime),
         _ => None,
     };
-    let plain = |text: &&str| text.len() <= DEFAULT_BYTES && for_terminal(text) == *text;
+    let is_valid_default =
+        |text: &&str| text.len() <= MAX_DEFAULT_BYTES && for_terminal(text) == *text;
     FieldKind::Text {
         format,
         min_length: schema.get("minLength").and_then(Value::as_u64),
         max_length: schema.get("maxLength").and_then(Value::as_u64),
-        default: text(schema, "default").filter(plain).map(str::to_owned),
+        default: text(schema, "default")
+            .filter(is_valid_default)
+            .map(str::to_owned),
     }
 }
 
-fn choices(schema: &Schema) -> Result<FieldKind, String> {
+fn parse_multi_choice(schema: &Schema) -> Result<FieldKind, String> {
     let Some(Value::Object(items)) = schema.get("items") else {
-        return Err("is a list of nobody knows what".to_owned());
+        return Err("is an array without an `items` object".to_owned());
     };
-    if BEYOND_PLAIN.iter().any(|word| items.contains_key(*word)) {
-        return Err("is a list of more than choices".to_owned());
-    }
-    // Some write the one, some the other.
-    let options = match options(items, "anyOf")? {
+    refuse_unsupported_keywords(items)?;
+    // The protocol defines `anyOf` for arrays; some servers send `oneOf`.
+    let options = match parse_options(items, "anyOf")? {
         Some(options) => Some(options),
-        None => options_of(items, "oneOf")?,
+        None => parse_titled_options(items, "oneOf")?,
     };
     let Some(options) = options else {
-        return Err("is a list of anything: only choices can be listed".to_owned());
+        return Err("is an array whose items are not options".to_owned());
     };
     let default = schema.get("default").and_then(Value::as_array);
-    let texts = |values: &Vec<Value>| {
-        let texts = values.iter().map(|value| value.as_str().map(str::to_owned));
-        texts.collect::<Option<Vec<_>>>()
+    let to_strings = |values: &Vec<Value>| {
+        let strings = values.iter().map(|value| value.as_str().map(str::to_owned));
+        strings.collect::<Option<Vec<_>>>()
     };
-    Ok(FieldKind::Choices {
+    Ok(FieldKind::MultiChoice {
         options,
         min_items: schema.get("minItems").and_then(Value::as_u64),
         max_items: schema.get("maxItems").and_then(Value::as_u64),
-        default: default.and_then(texts),
+        default: default.and_then(to_strings),
     })
 }
 
-/// What can be chosen: an `enum`, with names or without, or a list of constants with titles.
-fn options(schema: &Schema, titled: &str) -> Result<Option<Vec<Choice>>, String> {
+/// Parses the options of `enum`, with titles from `enumNames`. Without `enum`, parses the titled
+/// options under `titled_key`. Returns `None` if the schema has neither.
+fn parse_options(schema: &Schema, titled_key: &str) -> Result<Option<Vec<EnumOption>>, String> {
     let values = match schema.get("enum") {
-        None => return options_of(schema, titled),
+        None => return parse_titled_options(schema, titled_key),
         Some(Value::Array(values)) => values,
-        Some(_) => return Err("has an `enum` that is no list".to_owned()),
+        Some(_) => return Err("has an `enum` that is not an array".to_owned()),
     };
     let names = schema.get("enumNames").and_then(Value::as_array);
-    let name = |at| {
+    let name = |index| {
         names
-            .and_then(|names| names.get(at))
+            .and_then(|names| names.get(index))
             .and_then(Value::as_str)
     };
     let values = values.iter().enumerate();
-    let options = values.map(|(at, value)| option(Some(value), name(at)));
-    checked(options.collect::<Result<_, _>>()?).map(Some)
+    let options = values.map(|(index, value)| parse_option(Some(value), name(index)));
+    check_option_count(options.collect::<Result<_, _>>()?).map(Some)
 }
 
-fn options_of(schema: &Schema, titled: &str) -> Result<Option<Vec<Choice>>, String> {
-    let listed = match schema.get(titled) {
+/// Parses an array of `{"const": …, "title": …}`.
+fn parse_titled_options(schema: &Schema, key: &str) -> Result<Option<Vec<EnumOption>>, String> {
+    let entries = match schema.get(key) {
         None => return Ok(None),
-        Some(Value::Array(listed)) => listed,
-        Some(_) => return Err(format!("has `{titled}` that is no list")),
+        Some(Value::Array(entries)) => entries,
+        Some(_) => return Err(format!("has a `{key}` that is not an array")),
     };
-    let options = listed.iter().map(|listed| {
-        let listed = listed.as_object();
-        let title = listed.and_then(|listed| text(listed, "title"));
-        option(listed.and_then(|listed| listed.get("const")), title)
+    let options = entries.iter().map(|entry| {
+        let entry = entry.as_object();
+        let title = entry.and_then(|entry| text(entry, "title"));
+        parse_option(entry.and_then(|entry| entry.get("const")), title)
     });
-    checked(options.collect::<Result<_, _>>()?).map(Some)
+    check_option_count(options.collect::<Result<_, _>>()?).map(Some)
 }
 
-fn option(value: Option<&Value>, title: Option<&str>) -> Result<Choice, String> {
+fn parse_option(value: Option<&Value>, title: Option<&str>) -> Result<EnumOption, String> {
     match value {
-        Some(Value::String(value)) if value.len() <= OPTION_BYTES => Ok(Choice {
+        Some(Value::String(value)) if value.len() <= MAX_OPTION_BYTES => Ok(EnumOption {
             value: value.clone(),
-            title: one_line(title.unwrap_or(value), TITLE_BYTES).into_owned(),
+            title: one_line(title.unwrap_or(value), MAX_TITLE_BYTES).into_owned(),
         }),
         _ => Err(format!(
-            "has a choice that is no text of at most {OPTION_BYTES} bytes"
+            "has an option that is not a string of at most {MAX_OPTION_BYTES} bytes"
         )),
     }
 }
 
-fn checked(options: Vec<Choice>) -> Result<Vec<Choice>, String> {
+fn check_option_count(options: Vec<EnumOption>) -> Result<Vec<EnumOption>, String> {
     match options.len() {
-        0 => Err("has nothing to choose from".to_owned()),
-        1..=MOST_OPTIONS => Ok(options),
-        _ => Err(format!("has more than {MOST_OPTIONS} choices")),
+        0 => Err("has no options".to_owned()),
+        1..=MAX_OPTIONS => Ok(options),
+        _ => Err(format!("has more than {MAX_OPTIONS} options")),
     }
 }
 
-fn refuse_beyond_plain(schema: &Schema, what: &str) -> Result<(), String> {
-    match BEYOND_PLAIN.iter().find(|word| schema.contains_key(**word)) {
-        Some(word) => Err(format!("{what} is not one of plain fields: `{word}`")),
+fn refuse_unsupported_keywords(schema: &Schema) -> Result<(), String> {
+    let mut keywords = UNSUPPORTED_KEYWORDS.iter();
+    match keywords.find(|keyword| schema.contains_key(**keyword)) {
+        Some(keyword) => Err(format!("has the unsupported keyword `{keyword}`")),
         None => Ok(()),
     }
 }
@@ -255,8 +264,8 @@ fn number(schema: &Schema, key: &str) -> Option<Number> {
     }
 }
 
-/// A text of the schema for a place of one line.
-fn shown(schema: &Schema, key: &str, most: usize) -> Option<String> {
-    let text = one_line(text(schema, key)?, most);
+/// Returns a text of the schema as one sanitized line, or `None` if it is blank.
+fn sanitized_text(schema: &Schema, key: &str, max_bytes: usize) -> Option<String> {
+    let text = one_line(text(schema, key)?, max_bytes);
     (!text.trim().is_empty()).then(|| text.into_owned())
 }

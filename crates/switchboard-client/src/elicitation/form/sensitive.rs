@@ -1,11 +1,11 @@
-//! Which fields look as if they asked for a secret.
+//! Guesses from its texts whether a form field asks for a secret.
 //!
-//! A guess, on the safe side: a field that is taken for one is filled in unseen, and that is all.
+//! A wrong guess does little harm: the user is warned and the input is not echoed.
 
 use super::{Field, FieldKind};
 
-/// Words that are enough by themselves.
-const TELLING: [&str; 20] = [
+/// Words that indicate a secret.
+const SECRET_WORDS: [&str; 20] = [
     "password",
     "passwd",
     "passphrase",
@@ -28,8 +28,8 @@ const TELLING: [&str; 20] = [
     "iban",
 ];
 
-/// Words that tell together, one after the other.
-const TELLING_PAIRS: [(&str, &str); 19] = [
+/// Pairs of consecutive words that indicate a secret.
+const SECRET_WORD_PAIRS: [(&str, &str); 19] = [
     ("api", "key"),
     ("access", "key"),
     ("private", "key"),
@@ -51,8 +51,8 @@ const TELLING_PAIRS: [(&str, &str); 19] = [
     ("social", "security"),
 ];
 
-/// Endings of words that were written together.
-const TELLING_ENDS: [&str; 6] = [
+/// Endings of compound words that indicate a secret, as in `githubtoken`.
+const SECRET_SUFFIXES: [&str; 6] = [
     "password",
     "passwd",
     "passphrase",
@@ -61,8 +61,8 @@ const TELLING_ENDS: [&str; 6] = [
     "apikey",
 ];
 
-/// Whether a field looks as if it asked for a secret, by any of its texts. Nothing secret is chosen
-/// from a list that the server made, and nothing secret is a yes.
+/// Whether the name, title, description or format of a field indicates a secret. Choices and booleans
+/// are never secret: the server knows all their values.
 pub(super) fn is_sensitive(field: &Field, format: Option<&str>) -> bool {
     if !matches!(
         field.kind,
@@ -75,34 +75,34 @@ pub(super) fn is_sensitive(field: &Field, format: Option<&str>) -> bool {
         field.title.as_deref(),
         field.description.as_deref(),
     ];
-    format == Some("password") || texts.into_iter().flatten().any(is_telling)
+    format == Some("password") || texts.into_iter().flatten().any(mentions_secret)
 }
 
-fn is_telling(text: &str) -> bool {
-    let words = words(text);
+fn mentions_secret(text: &str) -> bool {
+    let words = split_words(text);
     let is_pair = |pair: &[String]| match pair {
-        [one, other] => {
-            let other = other.strip_suffix('s').unwrap_or(other);
-            TELLING_PAIRS.contains(&(one.as_str(), other))
+        [first, second] => {
+            let second = second.strip_suffix('s').unwrap_or(second);
+            SECRET_WORD_PAIRS.contains(&(first.as_str(), second))
         }
         _ => false,
     };
-    words.iter().any(|word| is_telling_word(word)) || words.windows(2).any(is_pair)
+    words.iter().any(|word| is_secret_word(word)) || words.windows(2).any(is_pair)
 }
 
-fn is_telling_word(word: &str) -> bool {
+fn is_secret_word(word: &str) -> bool {
     let singular = word.strip_suffix('s').unwrap_or(word);
-    [word, singular]
-        .iter()
-        .any(|word| TELLING.contains(word) || TELLING_ENDS.iter().any(|end| word.ends_with(end)))
+    [word, singular].iter().any(|word| {
+        SECRET_WORDS.contains(word) || SECRET_SUFFIXES.iter().any(|end| word.ends_with(end))
+    })
 }
 
-/// The words of a text in small letters; `apiKey` and `api_key` are two each.
-fn words(text: &str) -> Vec<String> {
+/// Splits a text into lower-case words, also at case changes: `apiKey` and `api_key` are two words.
+fn split_words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
-    let mut was_small = false;
+    let mut was_lower = false;
     for letter in text.chars() {
-        if !letter.is_alphanumeric() || (letter.is_uppercase() && was_small) {
+        if !letter.is_alphanumeric() || (letter.is_uppercase() && was_lower) {
             words.push(String::new());
         }
         if letter.is_alphanumeric()
@@ -110,7 +110,7 @@ fn words(text: &str) -> Vec<String> {
         {
             word.extend(letter.to_lowercase());
         }
-        was_small = letter.is_lowercase() || letter.is_numeric();
+        was_lower = letter.is_lowercase() || letter.is_numeric();
     }
     words.retain(|word| !word.is_empty());
     words

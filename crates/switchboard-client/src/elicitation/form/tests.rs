@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn form(fields: &Value) -> Result<Form, String> {
-    Form::read(&json!({"type": "object", "properties": fields}))
+    Form::parse(&json!({"type": "object", "properties": fields}))
 }
 
 fn field(schema: &Value) -> Field {
@@ -11,7 +11,7 @@ fn field(schema: &Value) -> Field {
 }
 
 #[test]
-fn every_kind_of_field_is_read() {
+fn every_field_kind_is_parsed() {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -30,12 +30,16 @@ fn every_kind_of_field_is_read() {
             "nights": {"type": "array", "items": {"anyOf": [{"const": "mo", "title": "Monday"}]}},
         },
     });
-    let read = Form::read(&schema).unwrap();
-    let choice = |value: &str, title: &str| Choice {
+    let parsed = Form::parse(&schema).unwrap();
+    let choice = |value: &str, title: &str| EnumOption {
         value: value.to_owned(),
         title: title.to_owned(),
     };
-    let kinds: Vec<_> = read.fields.iter().map(|field| field.kind.clone()).collect();
+    let kinds: Vec<_> = parsed
+        .fields
+        .iter()
+        .map(|field| field.kind.clone())
+        .collect();
     assert_eq!(
         kinds,
         [
@@ -68,13 +72,13 @@ fn every_kind_of_field_is_read() {
                 options: vec![choice("s", "Small")],
                 default: None,
             },
-            FieldKind::Choices {
+            FieldKind::MultiChoice {
                 options: vec![choice("mo", "mo"), choice("tu", "tu")],
                 min_items: Some(1),
                 max_items: Some(2),
                 default: Some(vec!["tu".to_owned()]),
             },
-            FieldKind::Choices {
+            FieldKind::MultiChoice {
                 options: vec![choice("mo", "Monday")],
                 min_items: None,
                 max_items: None,
@@ -82,23 +86,22 @@ fn every_kind_of_field_is_read() {
             },
         ]
     );
-    let required: Vec<_> = read
+    let required: Vec<_> = parsed
         .fields
         .iter()
         .filter(|field| field.is_required)
         .collect();
     assert_eq!(required.len(), 2);
-    assert_eq!(read.field("mail").unwrap().label(), "Mail");
-    assert_eq!(read.field("age").unwrap().label(), "age");
+    assert_eq!(parsed.field("mail").unwrap().label(), "Mail");
+    assert_eq!(parsed.field("age").unwrap().label(), "age");
     assert_eq!(
-        Value::from(read.defaults()),
+        Value::from(parsed.defaults()),
         json!({"age": 30, "sure": true, "color": "g", "days": ["tu"]})
     );
 }
 
-/// E7: nothing but flat forms of plain fields.
 #[test]
-fn e7_what_is_beyond_plain_fields_is_refused() {
+fn nested_and_unsupported_schemas_are_refused() {
     for fields in [
         json!({"f": {"type": "object", "properties": {"g": {"type": "string"}}}}),
         json!({"f": {"type": "array", "items": {"type": "string"}}}),
@@ -135,35 +138,33 @@ fn e7_what_is_beyond_plain_fields_is_refused() {
         json!({"oneOf": []}),
         json!({"properties": {}, "required": ["a"]}),
     ] {
-        assert!(Form::read(&schema).is_err(), "{schema}");
+        assert!(Form::parse(&schema).is_err(), "{schema}");
     }
-    assert_eq!(Form::read(&json!({})).unwrap(), Form::default());
+    assert_eq!(Form::parse(&json!({})).unwrap(), Form::default());
 }
 
-/// E8: texts are fit for a terminal, and not endless.
 #[test]
-fn e8_texts_are_clean_and_short() {
-    let read = field(&json!({
+fn texts_are_sanitized_and_truncated() {
+    let parsed = field(&json!({
         "type": "string",
         "enum": ["a", "b"],
         "enumNames": ["\u{1b}[31mRed\u{1b}[0m\nand more", "x".repeat(10_000)],
         "title": "\u{1b}]0;owned\u{7}Pick\u{200b}",
         "description": "y".repeat(100_000),
     }));
-    assert_eq!(read.title.as_deref(), Some("Pick"));
-    assert!(read.description.unwrap().len() < 1_100);
-    let FieldKind::Choice { options, .. } = read.kind else {
+    assert_eq!(parsed.title.as_deref(), Some("Pick"));
+    assert!(parsed.description.unwrap().len() < 1_100);
+    let FieldKind::Choice { options, .. } = parsed.kind else {
         panic!("not a choice")
     };
     assert_eq!(options[0].title, "Red and more");
     assert!(options[1].title.len() < 300);
-    let proposed = field(&json!({"type": "string", "default": "\u{1b}[2J"}));
-    assert_eq!(proposed.default_value(), None);
+    let unprintable_default = field(&json!({"type": "string", "default": "\u{1b}[2J"}));
+    assert_eq!(unprintable_default.default_value(), None);
 }
 
-/// E1: whatever looks like a secret is flagged.
 #[test]
-fn e1_fields_for_secrets_are_flagged() {
+fn fields_that_ask_for_secrets_are_sensitive() {
     for (name, schema) in [
         ("password", json!({})),
         ("userPassword", json!({})),
@@ -182,8 +183,8 @@ fn e1_fields_for_secrets_are_flagged() {
     ] {
         let mut schema = schema;
         schema["type"] = schema.get("type").cloned().unwrap_or(json!("string"));
-        let read = form(&json!({name: schema})).unwrap();
-        assert!(read.fields[0].is_sensitive, "{name} {schema}");
+        let parsed = form(&json!({name: schema})).unwrap();
+        assert!(parsed.fields[0].is_sensitive, "{name} {schema}");
     }
     for (name, schema) in [
         ("name", json!({"type": "string"})),
@@ -192,36 +193,40 @@ fn e1_fields_for_secrets_are_flagged() {
         ("hasPassword", json!({"type": "boolean"})),
         ("tokenKind", json!({"type": "string", "enum": ["a"]})),
     ] {
-        let read = form(&json!({name: schema})).unwrap();
-        assert!(!read.fields[0].is_sensitive, "{name}");
+        let parsed = form(&json!({name: schema})).unwrap();
+        assert!(!parsed.fields[0].is_sensitive, "{name}");
     }
 }
 
-/// Values that fit a field, and values that do not.
-fn check(schema: &Value, fitting: &Value, others: &Value) {
+/// Checks which of the values the field accepts.
+fn check(schema: &Value, valid: &Value, invalid: &Value) {
     let field = field(schema);
-    for (values, fits) in [(fitting, true), (others, false)] {
+    for (values, is_valid) in [(valid, true), (invalid, false)] {
         for value in values.as_array().unwrap() {
-            assert_eq!(field.check(value).is_ok(), fits, "{schema} {value}");
+            assert_eq!(field.check(value).is_ok(), is_valid, "{schema} {value}");
         }
     }
 }
 
 #[test]
-fn texts_are_checked() {
-    let of = |extra: (&str, Value)| json!({"type": "string", extra.0: extra.1});
-    let format = |format: &str| of(("format", format.into()));
+fn text_constraints_are_checked() {
+    let text_with = |extra: (&str, Value)| json!({"type": "string", extra.0: extra.1});
+    let format = |format: &str| text_with(("format", format.into()));
     check(
         &json!({"type": "string"}),
         &json!(["", "é"]),
         &json!([1, null]),
     );
     check(
-        &of(("maxLength", json!(1))),
+        &text_with(("maxLength", json!(1))),
         &json!(["", "é"]),
         &json!(["ab"]),
     );
-    check(&of(("minLength", json!(1))), &json!(["a"]), &json!([""]));
+    check(
+        &text_with(("minLength", json!(1))),
+        &json!(["a"]),
+        &json!([""]),
+    );
     check(
         &format("email"),
         &json!(["a@b.example", "a+b@c"]),
@@ -259,15 +264,15 @@ fn texts_are_checked() {
 }
 
 #[test]
-fn numbers_and_choices_are_checked() {
-    let integer = |most: u64| json!({"type": "integer", "maximum": most});
+fn number_and_choice_constraints_are_checked() {
+    let integer_up_to = |max: u64| json!({"type": "integer", "maximum": max});
     check(
-        &integer(u64::MAX),
+        &integer_up_to(u64::MAX),
         &json!([5, 5.0, -5, u64::MAX]),
         &json!([5.5, "5"]),
     );
     check(
-        &integer(u64::MAX - 1),
+        &integer_up_to(u64::MAX - 1),
         &json!([u64::MAX - 1]),
         &json!([u64::MAX]),
     );
@@ -291,25 +296,25 @@ fn numbers_and_choices_are_checked() {
 }
 
 #[test]
-fn an_answer_is_completed_or_does_not_fit() {
+fn validation_adds_defaults_or_names_invalid_fields() {
     let schema = json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string"},
         "age": {"type": "integer", "default": 30},
         "bad": {"type": "integer", "default": "thirty"},
         "note": {"type": "string"},
     }});
-    let form = Form::read(&schema).unwrap();
-    let given = |value: Value| value.as_object().unwrap().clone();
-    let whole = form.complete(given(json!({"name": "Ada"}))).unwrap();
-    assert_eq!(Value::from(whole), json!({"name": "Ada", "age": 30}));
-    let misfits = form
-        .complete(given(json!({"age": "old", "more": 1})))
+    let form = Form::parse(&schema).unwrap();
+    let values = |value: Value| value.as_object().unwrap().clone();
+    let valid = form.validate(values(json!({"name": "Ada"}))).unwrap();
+    assert_eq!(Value::from(valid), json!({"name": "Ada", "age": 30}));
+    let invalid = form
+        .validate(values(json!({"age": "old", "more": 1})))
         .unwrap_err();
-    let fields: Vec<_> = misfits.iter().map(|misfit| misfit.field.as_str()).collect();
+    let fields: Vec<_> = invalid.iter().map(|value| value.field.as_str()).collect();
     assert_eq!(fields, ["name", "age", "more"]);
     assert!(
-        misfits
+        invalid
             .iter()
-            .all(|misfit| !misfit.to_string().contains("old"))
+            .all(|value| !value.to_string().contains("old"))
     );
 }

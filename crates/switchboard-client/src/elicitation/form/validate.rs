@@ -1,4 +1,4 @@
-//! Whether values fit a form.
+//! Validates values against the fields of a form.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,60 +6,62 @@ use std::fmt;
 use serde_json::{Map, Number, Value};
 use url::Url;
 
-use super::{Choice, Field, FieldKind, Form, TextFormat};
+use super::{EnumOption, Field, FieldKind, Form, TextFormat};
 
-/// A value that does not fit its field.
+/// A value that its field does not accept, or that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Misfit {
-    /// The field, by name.
+pub struct InvalidValue {
+    /// Name of the field.
     pub field: String,
-    /// What is expected instead, in words for the user. It never tells the value.
+    /// Explains to the user what is expected. Never contains the value, which may be a secret.
     pub expected: String,
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for InvalidValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.expected)
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for InvalidValue {}
 
 impl Form {
-    /// Checks values, and adds what is proposed for fields that were left out. The values come back
-    /// in the order of the fields.
-    pub fn complete(
+    /// Checks the values and adds the defaults of fields without a value. Returns the values in the
+    /// order of the fields.
+    pub fn validate(
         &self,
-        mut given: Map<String, Value>,
-    ) -> Result<Map<String, Value>, Vec<Misfit>> {
-        let mut whole = Map::with_capacity(self.fields.len());
-        let mut misfits = Vec::new();
+        mut values: Map<String, Value>,
+    ) -> Result<Map<String, Value>, Vec<InvalidValue>> {
+        let mut valid = Map::with_capacity(self.fields.len());
+        let mut invalid = Vec::new();
         for field in &self.fields {
-            match given.remove(&field.name).or_else(|| field.default_value()) {
+            match values.remove(&field.name).or_else(|| field.default_value()) {
                 Some(value) => match field.check(&value) {
-                    Ok(()) => drop(whole.insert(field.name.clone(), value)),
-                    Err(misfit) => misfits.push(misfit),
+                    Ok(()) => drop(valid.insert(field.name.clone(), value)),
+                    Err(error) => invalid.push(error),
                 },
-                None if field.is_required => misfits.push(field.misfit("a value is required")),
+                None if field.is_required => {
+                    invalid.push(field.invalid_value("a value is required"));
+                }
                 None => {}
             }
         }
-        misfits.extend(given.into_iter().map(|(field, _)| Misfit {
+        invalid.extend(values.into_iter().map(|(field, _)| InvalidValue {
             field,
             expected: "the form has no such field".to_owned(),
         }));
-        if misfits.is_empty() {
-            Ok(whole)
+        if invalid.is_empty() {
+            Ok(valid)
         } else {
-            Err(misfits)
+            Err(invalid)
         }
     }
 }
 
 impl Field {
-    /// Whether a value fits the field; if not, what is expected.
-    pub fn check(&self, value: &Value) -> Result<(), Misfit> {
+    /// Checks whether the field accepts a value.
+    pub fn check(&self, value: &Value) -> Result<(), InvalidValue> {
         match &self.kind {
             FieldKind::Text {
                 format,
@@ -76,19 +78,19 @@ impl Field {
             FieldKind::Boolean { .. } if value.is_boolean() => Ok(()),
             FieldKind::Boolean { .. } => Err("yes or no is expected".to_owned()),
             FieldKind::Choice { options, .. } if is_option(value, options) => Ok(()),
-            FieldKind::Choice { .. } => Err("one of the choices is expected".to_owned()),
-            FieldKind::Choices {
+            FieldKind::Choice { .. } => Err("one of the options is expected".to_owned()),
+            FieldKind::MultiChoice {
                 options,
                 min_items,
                 max_items,
                 ..
             } => check_choices(value, options, *min_items, *max_items),
         }
-        .map_err(|expected| self.misfit(expected))
+        .map_err(|expected| self.invalid_value(expected))
     }
 
-    pub(super) fn misfit(&self, expected: impl Into<String>) -> Misfit {
-        Misfit {
+    pub(super) fn invalid_value(&self, expected: impl Into<String>) -> InvalidValue {
+        InvalidValue {
             field: self.name.clone(),
             expected: expected.into(),
         }
@@ -98,21 +100,23 @@ impl Field {
 fn check_text(
     value: &Value,
     format: Option<TextFormat>,
-    fewest: Option<u64>,
-    most: Option<u64>,
+    min_length: Option<u64>,
+    max_length: Option<u64>,
 ) -> Result<(), String> {
     let Value::String(text) = value else {
         return Err("text is expected".to_owned());
     };
     let length = text.chars().count() as u64;
-    if let Some(fewest) = fewest.filter(|fewest| length < *fewest) {
-        return Err(format!("at least {fewest} characters are expected"));
+    if let Some(min) = min_length.filter(|min| length < *min) {
+        return Err(format!("at least {min} characters are expected"));
     }
-    if let Some(most) = most.filter(|most| length > *most) {
-        return Err(format!("at most {most} characters are expected"));
+    if let Some(max) = max_length.filter(|max| length > *max) {
+        return Err(format!("at most {max} characters are expected"));
     }
     match format {
-        Some(format) if !format.fits(text) => Err(format!("{} is expected", format.in_words())),
+        Some(format) if !format.matches(text) => {
+            Err(format!("{} is expected", format.description()))
+        }
         _ => Ok(()),
     }
 }
@@ -126,35 +130,35 @@ fn check_number(
     let Value::Number(number) = value else {
         return Err("a number is expected".to_owned());
     };
-    if is_integer && !is_whole(number) {
+    if is_integer && !is_integral(number) {
         return Err("a whole number is expected".to_owned());
     }
-    if let Some(least) = minimum.filter(|least| compare(number, least) == Some(Ordering::Less)) {
-        return Err(format!("at least {least} is expected"));
+    if let Some(min) = minimum.filter(|min| compare(number, min) == Some(Ordering::Less)) {
+        return Err(format!("at least {min} is expected"));
     }
-    if let Some(most) = maximum.filter(|most| compare(number, most) == Some(Ordering::Greater)) {
-        return Err(format!("at most {most} is expected"));
+    if let Some(max) = maximum.filter(|max| compare(number, max) == Some(Ordering::Greater)) {
+        return Err(format!("at most {max} is expected"));
     }
     Ok(())
 }
 
 fn check_choices(
     value: &Value,
-    options: &[Choice],
-    fewest: Option<u64>,
-    most: Option<u64>,
+    options: &[EnumOption],
+    min_items: Option<u64>,
+    max_items: Option<u64>,
 ) -> Result<(), String> {
     let Value::Array(chosen) = value else {
-        return Err("a list of choices is expected".to_owned());
+        return Err("a list of options is expected".to_owned());
     };
     let count = chosen.len() as u64;
-    if let Some(fewest) = fewest.filter(|fewest| count < *fewest) {
-        return Err(format!("at least {fewest} choices are expected"));
+    if let Some(min) = min_items.filter(|min| count < *min) {
+        return Err(format!("at least {min} options are expected"));
     }
-    if let Some(most) = most.filter(|most| count > *most) {
-        return Err(format!("at most {most} choices are expected"));
+    if let Some(max) = max_items.filter(|max| count > *max) {
+        return Err(format!("at most {max} options are expected"));
     }
-    // Checked first: no more than there are options can be left to compare with each other.
+    // Check the length first: it bounds the quadratic search for duplicates below.
     if chosen.len() > options.len() || !chosen.iter().all(|value| is_option(value, options)) {
         return Err("only the choices are expected, each at most once".to_owned());
     }
@@ -169,27 +173,27 @@ fn check_choices(
     Ok(())
 }
 
-fn is_option(value: &Value, options: &[Choice]) -> bool {
+fn is_option(value: &Value, options: &[EnumOption]) -> bool {
     value
         .as_str()
         .is_some_and(|text| options.iter().any(|option| option.value == text))
 }
 
-fn is_whole(number: &Number) -> bool {
+fn is_integral(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }
 
-/// Whole numbers are compared exactly.
-fn compare(one: &Number, other: &Number) -> Option<Ordering> {
-    match (one.as_i128(), other.as_i128()) {
-        (Some(one), Some(other)) => Some(one.cmp(&other)),
-        _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
+/// Compares integers exactly and any other numbers as floats.
+fn compare(left: &Number, right: &Number) -> Option<Ordering> {
+    match (left.as_i128(), right.as_i128()) {
+        (Some(left), Some(right)) => Some(left.cmp(&right)),
+        _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
     }
 }
 
 impl TextFormat {
-    /// What is expected, in words for the user.
-    pub fn in_words(self) -> &'static str {
+    /// Describes the format to the user, with an article: "an e-mail address".
+    pub fn description(self) -> &'static str {
         match self {
             Self::Email => "an e-mail address",
             Self::Uri => "a URI with its scheme, such as https://example.com",
@@ -198,7 +202,7 @@ impl TextFormat {
         }
     }
 
-    fn fits(self, text: &str) -> bool {
+    fn matches(self, text: &str) -> bool {
         match self {
             Self::Email => is_email(text),
             Self::Uri => Url::parse(text).is_ok(),
@@ -208,7 +212,7 @@ impl TextFormat {
     }
 }
 
-/// Looks like an address: whether there is such a mailbox nobody can tell by its looks.
+/// Checks only the shape `mailbox@domain`.
 fn is_email(text: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || c.is_control())
@@ -228,14 +232,17 @@ fn is_date(text: &str) -> bool {
     let [year, month, day] = text.split('-').collect::<Vec<_>>()[..] else {
         return false;
     };
-    let (Some(year), Some(month), Some(day)) = (digits(year, 4), digits(month, 2), digits(day, 2))
-    else {
+    let (Some(year), Some(month), Some(day)) = (
+        parse_digits(year, 4),
+        parse_digits(month, 2),
+        parse_digits(day, 2),
+    ) else {
         return false;
     };
-    (1..=days(year, month)).contains(&day)
+    (1..=days_in_month(year, month)).contains(&day)
 }
 
-fn days(year: u32, month: u32) -> u32 {
+fn days_in_month(year: u32, month: u32) -> u32 {
     let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {
         1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
@@ -263,21 +270,23 @@ fn is_date_time(text: &str) -> bool {
         || zone
             .get(1..)
             .is_some_and(|offset| is_clock(offset, &[23, 59]));
-    // A minute may have a sixty-first second.
+    // Second 60 is a leap second.
     is_date(date) && is_clock(clock, &[23, 59, 60]) && fraction.is_none_or(is_fraction) && is_zone
 }
 
-/// Two digits each, up to these.
-fn is_clock(text: &str, most: &[u32]) -> bool {
+/// Whether the text consists of two-digit numbers separated by colons, one for each of `maxima`, and
+/// none exceeds its maximum.
+fn is_clock(text: &str, maxima: &[u32]) -> bool {
     let parts: Vec<_> = text.split(':').collect();
-    parts.len() == most.len()
+    parts.len() == maxima.len()
         && parts
             .iter()
-            .zip(most)
-            .all(|(part, most)| digits(part, 2).is_some_and(|number| number <= *most))
+            .zip(maxima)
+            .all(|(part, max)| parse_digits(part, 2).is_some_and(|number| number <= *max))
 }
 
-fn digits(text: &str, count: usize) -> Option<u32> {
-    let fits = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
-    fits.then(|| text.parse().ok()).flatten()
+/// Parses a number of exactly `count` digits.
+fn parse_digits(text: &str, count: usize) -> Option<u32> {
+    let is_number = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
 }
