@@ -131,7 +131,7 @@ impl Route {
 
     fn refused(&self, proxy: &Proxy, answer: String) -> HttpError {
         HttpError::not_sent(HttpErrorKind::Proxy {
-            proxy: proxy.at(),
+            proxy: proxy.host_and_port(),
             at: self.at.to_string(),
             answer,
         })

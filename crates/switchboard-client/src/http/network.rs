@@ -1,89 +1,99 @@
-//! What a host may know of the network it is in: proxies, and certificates that it trusts.
+//! Network settings of a host: proxies, and additional trusted certificates.
 //!
-//! The library finds none of it by itself: the program that embeds it reads the environment, or
-//! does not, and passes in what it found. Invariant: the password of a proxy is never printed.
+//! The library does not read proxy variables or certificate paths from the environment; the embedding
+//! program passes them in. Invariant: the password of a proxy is never printed.
+//!
+//! hyper-util has a proxy matcher, too. It is not used because it ignores ports in `no_proxy`, and an
+//! invalid proxy URL means no proxy there instead of an error.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
+use ipnet::IpNet;
+use percent_encoding::percent_decode_str;
 use tokio_rustls::rustls::RootCertStore;
 use url::{Host, Url};
 
-/// How to get to remote servers. Without any of it they are reached directly, and trusted by the
-/// certificates of the platform.
+/// Proxies and trusted certificates for connections to remote servers. The default uses no proxy and
+/// trusts the certificates of the platform.
 #[derive(Clone, Default)]
 pub struct Network {
     http_proxy: Option<Proxy>,
     https_proxy: Option<Proxy>,
-    no_proxy: Vec<Exception>,
+    no_proxy: Vec<DirectTarget>,
     certificates: Vec<PathBuf>,
-    without_platform: bool,
-    /// What `certificates` and the platform come to, read when it is first needed.
+    ignores_platform_certificates: bool,
+    /// The trusted certificates, read when the first TLS connection is opened.
     pub(crate) roots: Arc<tokio::sync::OnceCell<Arc<RootCertStore>>>,
 }
 
-/// Why a proxy cannot be used.
+/// The URL of a proxy is invalid or not supported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// It is no address.
-    #[error("the address of the proxy cannot be read ({0}): write it as `http://host:port`")]
-    Address(String),
-    /// It is of a kind that is not spoken here.
+    /// The URL is invalid.
+    #[error("invalid proxy URL ({0}); expected `http://host:port`")]
+    InvalidUrl(String),
+    /// The scheme is not supported.
     #[error(
-        "a proxy at `{0}://` is not supported: only `http://` is (https targets go through it \
-         too, encrypted from end to end)"
+        "proxy scheme `{0}://` is not supported; use `http://` (it also carries https requests, \
+         encrypted end to end)"
     )]
-    Scheme(String),
+    UnsupportedScheme(String),
 }
 
 impl Network {
-    /// A network without proxies.
+    /// No proxies, no additional certificates.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The proxy for `http://` targets, as in the variable `http_proxy`; loopback targets never go
-    /// through it.
-    pub fn http_proxy(mut self, address: &str) -> Result<Self, ProxyError> {
-        self.http_proxy = Proxy::parse(address)?;
+    /// Sets the proxy for `http://` requests, in the format of the variable `http_proxy`. Requests to
+    /// loopback addresses never use a proxy. An empty URL removes the proxy.
+    pub fn http_proxy(mut self, url: &str) -> Result<Self, ProxyError> {
+        self.http_proxy = Proxy::parse(url)?;
         Ok(self)
     }
 
-    /// The proxy for `https://` targets, as in the variable `https_proxy`.
-    pub fn https_proxy(mut self, address: &str) -> Result<Self, ProxyError> {
-        self.https_proxy = Proxy::parse(address)?;
+    /// Sets the proxy for `https://` requests, in the format of the variable `https_proxy`. An empty URL
+    /// removes the proxy.
+    pub fn https_proxy(mut self, url: &str) -> Result<Self, ProxyError> {
+        self.https_proxy = Proxy::parse(url)?;
         Ok(self)
     }
 
-    /// Targets that are reached directly, as in the variable `no_proxy`: names (and all below
-    /// them), addresses, `network/bits`, each with an optional `:port`, or `*`; between commas.
-    pub fn no_proxy(mut self, exceptions: &str) -> Self {
-        let parts = exceptions.split([',', ' ']).map(str::trim);
-        let parts = parts.filter(|part| !part.is_empty());
-        self.no_proxy.extend(parts.map(Exception::parse));
+    /// Adds targets that are reached without a proxy, in the format of the variable `no_proxy`: a
+    /// comma-separated list of domains (which include their subdomains), IP addresses, networks
+    /// (`10.0.0.0/8`) or `*`. Domains and addresses may have a port (`example.com:8443`).
+    pub fn no_proxy(mut self, targets: &str) -> Self {
+        let targets = targets
+            .split([',', ' '])
+            .filter(|target| !target.is_empty());
+        self.no_proxy.extend(targets.map(DirectTarget::parse));
         self
     }
 
-    /// Certificates to trust besides those of the platform: a file in PEM format, or a folder of
-    /// such files. It is read when the first encrypted connection is made.
+    /// Trusts the certificates of a PEM file, or of a directory of PEM files, in addition to those of
+    /// the platform. The path is read when the first TLS connection is opened.
     pub fn certificates(mut self, path: impl Into<PathBuf>) -> Self {
         self.certificates.push(path.into());
         self.roots = Arc::default();
         self
     }
 
-    /// Trusts the certificates that were passed in alone, and not those of the platform.
+    /// Trusts only the certificates of [`certificates`](Self::certificates), not those of the platform.
     pub fn without_platform_certificates(mut self) -> Self {
-        self.without_platform = true;
+        self.ignores_platform_certificates = true;
         self.roots = Arc::default();
         self
     }
 
-    /// The proxy on the way to a target.
+    /// Returns the proxy for a request to `target`, if it needs one.
     pub(crate) fn proxy_for(&self, target: &Url) -> Option<&Proxy> {
         let proxy = match target.scheme() {
             "https" => self.https_proxy.as_ref()?,
@@ -91,8 +101,8 @@ impl Network {
         };
         let host = target.host()?;
         let port = target.port_or_known_default()?;
-        let excepted = self.no_proxy.iter().any(|one| one.covers(&host, port));
-        (!is_loopback(&host) && !excepted).then_some(proxy)
+        let direct = self.no_proxy.iter().any(|one| one.matches(&host, port));
+        (!is_loopback(&host) && !direct).then_some(proxy)
     }
 
     pub(crate) fn certificate_paths(&self) -> &[PathBuf] {
@@ -100,7 +110,7 @@ impl Network {
     }
 
     pub(crate) fn uses_platform_certificates(&self) -> bool {
-        !self.without_platform
+        !self.ignores_platform_certificates
     }
 }
 
@@ -115,7 +125,7 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Whether a target is on this machine.
+/// Returns whether a host is this machine: `localhost` or a loopback address.
 pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => {
@@ -129,180 +139,150 @@ pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     }
 }
 
-/// A proxy, and what it wants to be told.
+/// An HTTP proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Proxy {
     pub(crate) host: Host<String>,
     pub(crate) port: u16,
-    /// For `Proxy-Authorization`.
+    /// Value of the header `Proxy-Authorization`.
     pub(crate) authorization: Option<HeaderValue>,
 }
 
 impl Proxy {
-    /// Nothing for an empty address: that is how a variable is taken back.
-    fn parse(address: &str) -> Result<Option<Self>, ProxyError> {
-        let address = address.trim();
-        if address.is_empty() {
+    /// Parses `http://user:password@host:port`; the scheme is optional. Returns `None` for an empty URL.
+    fn parse(text: &str) -> Result<Option<Self>, ProxyError> {
+        let text = text.trim();
+        if text.is_empty() {
             return Ok(None);
         }
-        let full = if address.contains("://") {
-            address.to_owned()
+        let full = if text.contains("://") {
+            text.to_owned()
         } else {
-            format!("http://{address}")
+            format!("http://{text}")
         };
-        let url = Url::parse(&full).map_err(|error| ProxyError::Address(error.to_string()))?;
+        let url = Url::parse(&full).map_err(|error| ProxyError::InvalidUrl(error.to_string()))?;
         if url.scheme() != "http" {
-            return Err(ProxyError::Scheme(url.scheme().to_owned()));
+            return Err(ProxyError::UnsupportedScheme(url.scheme().to_owned()));
         }
         let host = url.host().map(|host| host.to_owned());
-        let host = host.ok_or_else(|| ProxyError::Address("it names no host".to_owned()))?;
+        let host = host.ok_or_else(|| ProxyError::InvalidUrl("no host".to_owned()))?;
         Ok(Some(Self {
             host,
             port: url.port_or_known_default().unwrap_or(80),
-            authorization: basic(&url),
+            authorization: basic_authorization(&url),
         }))
     }
 
-    /// Where it is, for messages.
-    pub(crate) fn at(&self) -> String {
+    /// `host:port`, for messages.
+    pub(crate) fn host_and_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 }
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.at())
+        write!(f, "http://{}", self.host_and_port())
     }
 }
 
-/// The `Basic` form of what stands before the `@` of an address.
-fn basic(url: &Url) -> Option<HeaderValue> {
+/// Encodes the user and password of a URL as the value of a `Proxy-Authorization` header.
+fn basic_authorization(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
     }
-    let mut plain = percent_decoded(url.username());
-    plain.push(b':');
-    plain.extend(percent_decoded(url.password().unwrap_or_default()));
-    let mut value = HeaderValue::try_from(format!("Basic {}", base64(&plain))).ok()?;
+    let mut credentials: Vec<u8> = percent_decode_str(url.username()).collect();
+    credentials.push(b':');
+    credentials.extend(percent_decode_str(url.password().unwrap_or_default()));
+    let mut value =
+        HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(credentials))).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        let escaped = (*byte == b'%').then(|| after.get(..2)).flatten();
-        let value = escaped
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        decoded.push(value.unwrap_or(*byte));
-        rest = match value {
-            Some(_) => after.get(2..).unwrap_or_default(),
-            None => after,
-        };
-    }
-    decoded
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for position in 0..4_usize {
-            let digit = (bits >> (18 - 6 * position)) & 63;
-            let digit = usize::try_from(digit).unwrap_or(0);
-            match DIGITS.get(digit) {
-                Some(digit) if position <= group.len() => text.push(char::from(*digit)),
-                _ => text.push('='),
-            }
-        }
-    }
-    text
-}
-
-/// Where no proxy is used.
+/// One entry of `no_proxy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Exception {
-    place: Place,
+struct DirectTarget {
+    hosts: HostPattern,
+    /// `None` matches every port.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    Everywhere,
-    /// A name and all below it, in lower case and without a dot in front.
-    Below(String),
-    Block(IpAddr, u8),
+enum HostPattern {
+    Any,
+    /// A domain and its subdomains, in lower case and without a leading dot.
+    Domain(String),
+    Network(IpNet),
 }
 
-impl Exception {
+impl DirectTarget {
     fn parse(text: &str) -> Self {
-        if let Some(place) = Place::address(text) {
-            return Self { place, port: None };
+        // An IPv6 address without brackets contains colons but no port.
+        if let Some(network) = parse_network(text) {
+            return Self {
+                hosts: HostPattern::Network(network),
+                port: None,
+            };
         }
-        let (name, port) = match text.rsplit_once(':') {
-            Some((name, port)) => match port.parse() {
-                Ok(port) => (name, Some(port)),
-                Err(_) => (text, None),
-            },
+        let with_port = text
+            .rsplit_once(':')
+            .and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = match with_port {
+            Some((host, port)) => (host, Some(port)),
             None => (text, None),
         };
-        let place = Place::address(name).unwrap_or_else(|| Place::name(name));
-        Self { place, port }
+        Self {
+            hosts: HostPattern::parse(host),
+            port,
+        }
     }
 
-    fn covers(&self, host: &Host<&str>, port: u16) -> bool {
-        self.port.is_none_or(|only| only == port) && self.place.holds(host)
+    fn matches(&self, host: &Host<&str>, port: u16) -> bool {
+        self.port.is_none_or(|only| only == port) && self.hosts.matches(host)
     }
 }
 
-impl Place {
-    fn address(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
-            None => (text, None),
-        };
-        let address = address.strip_prefix('[').unwrap_or(address);
-        let address: IpAddr = address.strip_suffix(']').unwrap_or(address).parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(most);
-        (bits <= most).then_some(Self::Block(address, bits))
-    }
-
-    fn name(text: &str) -> Self {
+impl HostPattern {
+    fn parse(text: &str) -> Self {
+        if let Some(network) = parse_network(text) {
+            return Self::Network(network);
+        }
         match text.trim_start_matches("*.").trim_start_matches('.') {
-            "*" => Self::Everywhere,
-            name => Self::Below(name.to_ascii_lowercase()),
+            "*" => Self::Any,
+            domain => Self::Domain(domain.to_ascii_lowercase()),
         }
     }
 
-    fn holds(&self, host: &Host<&str>) -> bool {
+    fn matches(&self, host: &Host<&str>) -> bool {
         match (self, host) {
-            (Self::Everywhere, _) => true,
-            (Self::Below(name), Host::Domain(domain)) => domain
-                .strip_suffix(name.as_str())
-                .is_some_and(|above| above.is_empty() || above.ends_with('.')),
-            (Self::Block(IpAddr::V4(block), bits), Host::Ipv4(address)) => {
-                let differ = u32::from(*block) ^ u32::from(*address);
-                differ.leading_zeros() >= u32::from(*bits)
+            (Self::Any, _) => true,
+            (Self::Domain(parent), Host::Domain(domain)) => domain
+                .strip_suffix(parent.as_str())
+                .is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.')),
+            (Self::Network(network), Host::Ipv4(address)) => {
+                network.contains(&IpAddr::V4(*address))
             }
-            (Self::Block(IpAddr::V6(block), bits), Host::Ipv6(address)) => {
-                let differ = u128::from(*block) ^ u128::from(*address);
-                differ.leading_zeros() >= u32::from(*bits)
+            (Self::Network(network), Host::Ipv6(address)) => {
+                network.contains(&IpAddr::V6(*address))
             }
-            _ => false,
+            (Self::Domain(_), _) | (Self::Network(_), Host::Domain(_)) => false,
         }
     }
+}
+
+/// Parses an IP address or a network (`10.0.0.0/8`). An IPv6 address may be in brackets: `[fd00::]/8`.
+fn parse_network(text: &str) -> Option<IpNet> {
+    let text = text.replacen('[', "", 1).replacen("]/", "/", 1);
+    let text = text.strip_suffix(']').unwrap_or(&text);
+    let network = text.parse::<IpNet>().ok();
+    network.or_else(|| Some(text.parse::<IpAddr>().ok()?.into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn goes_through_a_proxy(no_proxy: &str, target: &str) -> bool {
+    fn uses_proxy(no_proxy: &str, target: &str) -> bool {
         let network = Network::new().http_proxy("proxy:3128").unwrap();
         let network = network.https_proxy("http://proxy:3128").unwrap();
         let network = network.no_proxy(no_proxy);
@@ -310,8 +290,9 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_names_with_all_below_them_addresses_blocks_and_ports() {
-        let list = "example.com, .inner.test,10.0.0.0/8,[fd00::]/8,192.0.2.7,one.test:8443";
+    fn no_proxy_matches_domains_addresses_networks_and_ports() {
+        let list =
+            "example.com, .inner.test,10.0.0.0/8,[fd00::]/8,192.0.2.7,one.test:8443,[fe00::1]:81";
         for direct in [
             "https://example.com/",
             "https://EXAMPLE.com/",
@@ -322,8 +303,9 @@ mod tests {
             "http://[fd12::1]/",
             "http://192.0.2.7:99/",
             "https://one.test:8443/",
+            "http://[fe00::1]:81/",
         ] {
-            assert!(!goes_through_a_proxy(list, direct), "{direct}");
+            assert!(!uses_proxy(list, direct), "{direct}");
         }
         for proxied in [
             "https://notexample.com/",
@@ -331,45 +313,43 @@ mod tests {
             "http://11.0.0.1/",
             "http://192.0.2.8/",
             "http://[fc00::1]/",
+            "http://[fe00::1]/",
             "https://one.test/",
         ] {
-            assert!(goes_through_a_proxy(list, proxied), "{proxied}");
+            assert!(uses_proxy(list, proxied), "{proxied}");
         }
-        assert!(!goes_through_a_proxy("*", "https://anything.test/"));
+        assert!(!uses_proxy("*", "https://anything.test/"));
     }
 
     #[test]
-    fn this_machine_is_never_reached_through_a_proxy() {
+    fn loopback_targets_never_use_a_proxy() {
         for target in [
             "http://localhost:1/",
             "http://LOCALHOST/",
             "http://127.9.9.9/",
             "http://[::1]/",
         ] {
-            assert!(!goes_through_a_proxy("", target), "{target}");
+            assert!(!uses_proxy("", target), "{target}");
         }
-        assert!(goes_through_a_proxy("", "http://localhost.evil.test/"));
+        assert!(uses_proxy("", "http://localhost.evil.test/"));
     }
 
     #[test]
-    fn the_password_of_a_proxy_becomes_a_header_and_is_not_printed() {
+    fn proxy_password_becomes_a_header_and_is_not_printed() {
         let network = Network::new()
             .http_proxy("http://me:p%40ss@proxy:1")
             .unwrap();
         let proxy = network.http_proxy.clone().unwrap();
         assert_eq!(proxy.authorization.unwrap(), "Basic bWU6cEBzcw==");
         assert!(!format!("{network:?}").contains("ss@"));
-        assert_eq!(base64(b""), "");
-        assert_eq!(base64(b"a"), "YQ==");
-        assert_eq!(base64(b"abc"), "YWJj");
     }
 
     #[test]
-    fn a_proxy_is_plain_http_or_refused_without_a_word_of_its_password() {
+    fn invalid_proxy_is_rejected_without_showing_its_password() {
         let error = Network::new()
             .https_proxy("socks5://me:secret@proxy:1")
             .unwrap_err();
-        assert_eq!(error, ProxyError::Scheme("socks5".into()));
+        assert_eq!(error, ProxyError::UnsupportedScheme("socks5".into()));
         let error = Network::new()
             .https_proxy("http://me:secret@:99999")
             .unwrap_err();
