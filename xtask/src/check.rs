@@ -1,8 +1,8 @@
-//! Checks that run no tests: formatting, lints, module cycles, documentation, generated files and
-//! dependency rules.
+//! Checks that run no tests: formatting, lints, module cycles, documentation, generated files,
+//! tests named in `docs/invariants.md`, and dependency rules.
 
 use crate::steps::{Failure, Steps, WORKSPACE, cargo, is_installed};
-use crate::{docs, module_cycles};
+use crate::{docs, invariants, module_cycles};
 
 pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     steps.run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
@@ -23,11 +23,12 @@ pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     docs::check(steps)?;
+    invariants::check(steps)?;
     check_dependencies(steps)
 }
 
-/// Runs cargo-deny without advisories: their database is fetched from the network, so the result would
-/// change without a commit.
+/// Runs cargo-deny without advisories: their database is fetched from the network, so the result
+/// would change without a commit.
 fn check_dependencies(steps: &mut Steps) -> Result<(), Failure> {
     if !is_installed(&mut cargo(&["deny"])) {
         println!("\n==> deny: skipped, cargo-deny is not installed; install it with:");

@@ -2,9 +2,9 @@
 //! `cargo xtask conformance`.
 //!
 //! The suite's `requirements/` lists the required scenarios of each protocol version;
-//! `conformance/baseline.yml` lists the scenarios that are expected to fail. Invariant: the baseline can
-//! only shrink. The run fails on an unexpected failure, and also on a baseline entry that passes or is
-//! not required.
+//! `conformance/baseline.yml` lists the scenarios that are expected to fail. Invariant: the
+//! baseline can only shrink. The run fails on an unexpected failure, and also on a baseline entry
+//! that passes or is not required.
 
 mod runner;
 mod yaml_list;

@@ -1,9 +1,9 @@
-//! Installs the reference servers, the official conformance suite and the Claude CLI from the public
-//! package registries into a cache directory.
+//! Installs the reference servers, the official conformance suite and the Claude CLI from the
+//! public package registries into a cache directory.
 //!
-//! The directory is `$SWITCHBOARD_FIXTURES`, or `switchboard-fixtures` in the user's cache directory. It
-//! contains `node_modules/` and `venv/`, each with a stamp file that lists the pinned versions.
-//! Transitive dependencies are not pinned.
+//! The directory is `$SWITCHBOARD_FIXTURES`, or `switchboard-fixtures` in the user's cache
+//! directory. It contains `node_modules/` and `venv/`, each with a stamp file that lists the pinned
+//! versions. Transitive dependencies are not pinned.
 //!
 //! Invariant: the stamp is written last and under a lock, so a directory with a matching stamp is
 //! complete.
@@ -120,8 +120,8 @@ pub(crate) fn run(steps: &mut Steps, after: AfterInstall) -> Result<(), Failure>
 
 /// Installs the missing fixtures and returns their directory.
 ///
-/// If the installation fails, CI fails. Elsewhere the task prints a warning and continues; tests skip
-/// servers that are not installed.
+/// If the installation fails, CI fails. Elsewhere the task prints a warning and continues; tests
+/// skip servers that are not installed.
 pub(crate) fn install(steps: &mut Steps) -> Result<PathBuf, Failure> {
     let fixtures = folder()?;
     steps.run_work(STEP, &fixtures.display().to_string(), || {

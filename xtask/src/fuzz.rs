@@ -1,8 +1,8 @@
 //! Builds and runs the fuzz targets of `fuzz/`: `cargo xtask fuzz`.
 //!
-//! `cargo fuzz` can run the targets too but is not required. The compiler flags are those of
-//! `cargo fuzz`, without a sanitizer because the fuzzed code has no `unsafe`. New inputs are written
-//! below the target directory; the committed corpus is only read.
+//! `cargo fuzz` can run the targets too but is not required. The compiler flags are those of `cargo
+//! fuzz`, without a sanitizer because the fuzzed code has no `unsafe`. New inputs are written below
+//! the target directory; the committed corpus is only read.
 //!
 //! Invariant: a crash fails the task, and the output names the input that caused it.
 

@@ -10,6 +10,7 @@ mod demo_svg;
 mod docs;
 mod fixtures;
 mod fuzz;
+mod invariants;
 mod module_cycles;
 mod steps;
 mod stress;
@@ -27,8 +28,8 @@ use test::Profile;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check                 check formatting, lints, module cycles, documentation, generated files and
-                        dependency rules
+  check                 check formatting, lints, module cycles, documentation, generated files,
+                        tests of the invariants and dependency rules
   test [-- ARG…]        install fixtures, then run every test; ARGs go to the test runner and skip
                         the doc tests and the conformance suite
   ci                    check, fuzz (20 s per target), test; print the time of each step

@@ -1,9 +1,9 @@
 //! Fails if the top-level modules of a crate depend on each other in a cycle.
 //!
-//! Reads the sources of every crate in the workspace and builds a graph of its top-level modules from
-//! `use` items and paths. Test code and paths in comments or strings do not count. Cycles between
-//! crates and inside one top-level module are out of scope: the compiler rejects the former, and the
-//! latter are private to their module.
+//! Reads the sources of every crate in the workspace and builds a graph of its top-level modules
+//! from `use` items and paths. Test code and paths in comments or strings do not count. Cycles
+//! between crates and inside one top-level module are out of scope: the compiler rejects the
+//! former, and the latter are private to their module.
 
 mod graph;
 mod references;
@@ -73,7 +73,8 @@ fn crate_directories(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(directories)
 }
 
-/// Reads the library and the main binary of a crate. Each file of `src/bin` is a crate of one module.
+/// Reads the library and the main binary of a crate. Each file of `src/bin` is a crate of one
+/// module.
 fn read_crate(root: &Path, directory: &Path) -> Result<ModuleGraph, String> {
     let mut graph = ModuleGraph::default();
     for file in ["lib.rs", "main.rs"] {

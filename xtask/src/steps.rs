@@ -55,8 +55,8 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Takes the workspace root from cargo's run-time environment. The compile-time path is stale when
-    /// two clones share a target directory.
+    /// Takes the workspace root from cargo's run-time environment. The compile-time path is stale
+    /// when two clones share a target directory.
     pub(crate) fn in_workspace() -> Result<Self, Failure> {
         let root = variable("CARGO_MANIFEST_DIR")
             .and_then(|manifest_dir| Path::new(&manifest_dir).parent().map(Path::to_owned))
@@ -91,8 +91,8 @@ impl Steps {
         })
     }
 
-    /// Runs one command and captures its output. On failure prints all of stderr, on success only the
-    /// lines that `is_relevant` selects.
+    /// Runs one command and captures its output. On failure prints all of stderr, on success only
+    /// the lines that `is_relevant` selects.
     pub(crate) fn run_quietly(
         &mut self,
         step: &'static str,

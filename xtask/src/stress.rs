@@ -1,8 +1,8 @@
 //! Stress tests at full length: `cargo xtask stress NAME`.
 //!
-//! A stress test is an ordinary test that repeats itself: a few times in CI, at full length here. The
-//! stress test NAME consists of the test functions whose names start with `stress_NAME_`. Invariant: a
-//! stress test whose filter matches no test fails.
+//! A stress test is an ordinary test that repeats itself: a few times in CI, at full length here.
+//! The stress test NAME consists of the test functions whose names start with `stress_NAME_`.
+//! Invariant: a stress test whose filter matches no test fails.
 
 use crate::steps::{Failure, Steps, WORKSPACE, cargo, is_installed};
 use crate::{build, fuzz};

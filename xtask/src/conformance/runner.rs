@@ -30,8 +30,8 @@ const SHOWN_LINES: usize = 30;
 pub(super) struct Runner {
     node: PathBuf,
     entry_point: PathBuf,
-    /// The directory of the client. The suite splits the client command at spaces, so the command is
-    /// relative to this directory.
+    /// The directory of the client. The suite splits the client command at spaces, so the command
+    /// is relative to this directory.
     client_dir: PathBuf,
 }
 

@@ -1,7 +1,7 @@
 //! Parses scenario lists from YAML: an unindented `name:`, followed by indented `- scenario` lines.
 //!
-//! Supports only the YAML that the suite's requirement files and the baseline use. Other YAML inside
-//! the requested list is an error.
+//! Supports only the YAML that the suite's requirement files and the baseline use. Other YAML
+//! inside the requested list is an error.
 
 /// The scenario names of one list.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,6 +11,12 @@ pub(super) struct ModuleGraph {
     modules: BTreeSet<String>,
     /// Names that the crate root imports from a module, with that module: `pub use a::Thing`.
     reexports: BTreeMap<String, String>,
+    /// Modules of which the crate root imports everything: `pub use a::*`.
+    globs: BTreeSet<String>,
+    /// Names that the crate root defines or imports, without those imported by a glob.
+    root_names: BTreeSet<String>,
+    /// Names that each top-level module defines or imports, without those imported by a glob.
+    names: BTreeMap<String, BTreeSet<String>>,
     /// From module, to module or root item, the places as `file:line`.
     references: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
@@ -18,39 +24,66 @@ pub(super) struct ModuleGraph {
 impl ModuleGraph {
     /// Adds the references of the file of the module `path`; an empty path is the crate root.
     pub(super) fn add_file(&mut self, path: &[String], file: &str, found: &FileReferences) {
-        let Some(module) = path.first() else {
-            let top = found.child_modules.iter();
-            let top = top.filter_map(|child| child.inline_parents.first().or(Some(&child.name)));
-            self.modules.extend(top.cloned());
-            self.modules.extend(found.inline_modules.iter().cloned());
-            self.reexports.extend(found.root_imports.clone());
-            return;
-        };
-        let references = self.references.entry(module.clone()).or_default();
+        match path {
+            [] => {
+                let top = found.child_modules.iter();
+                let top =
+                    top.filter_map(|child| child.inline_parents.first().or(Some(&child.name)));
+                self.modules.extend(top.cloned());
+                self.modules.extend(found.inline_modules.iter().cloned());
+                self.reexports.extend(found.root_imports.clone());
+                self.globs.extend(found.root_globs.iter().cloned());
+                self.root_names.extend(found.names.iter().cloned());
+            }
+            [module] => {
+                self.names.insert(module.clone(), found.names.clone());
+            }
+            _ => {}
+        }
         for reference in &found.references {
+            let references = self.references.entry(reference.source.clone()).or_default();
             let places = references.entry(reference.target.clone()).or_default();
             places.push(format!("{file}:{}", reference.line));
         }
     }
 
     /// Replaces references to root re-exports by references to the module that defines the item.
-    /// Drops references to items that the root itself defines. Call once, after all files were added.
+    /// Drops references to items that the root itself defines. Call once, after all files were
+    /// added.
     pub(super) fn resolve_reexports(&mut self) {
-        let Self {
-            modules,
-            reexports,
-            references,
-        } = self;
-        for (module, targets) in references {
+        let mut references = std::mem::take(&mut self.references);
+        for (module, targets) in &mut references {
             for (target, places) in std::mem::take(targets) {
-                let resolved = match reexports.get(&target) {
-                    Some(origin) if !modules.contains(&target) => origin.clone(),
-                    _ => target,
-                };
-                if modules.contains(&resolved) && resolved != *module {
-                    targets.entry(resolved).or_default().extend(places);
+                for origin in self.origins(&target) {
+                    if self.modules.contains(&origin) && origin != *module {
+                        let known = targets.entry(origin).or_default();
+                        known.extend(places.iter().cloned());
+                    }
                 }
             }
+        }
+        self.references = references;
+    }
+
+    /// The modules that `target`, a name in the crate root, may come from. More than one only if
+    /// the root imports everything from several modules and none of them defines the name itself.
+    fn origins(&self, target: &str) -> Vec<String> {
+        if self.modules.contains(target) {
+            return vec![target.to_owned()];
+        }
+        if let Some(origin) = self.reexports.get(target) {
+            return vec![origin.clone()];
+        }
+        if self.root_names.contains(target) {
+            return Vec::new();
+        }
+        let defines = |module: &&String| {
+            let names = self.names.get(*module);
+            names.is_some_and(|names| names.contains(target))
+        };
+        match self.globs.iter().find(defines) {
+            Some(module) => vec![module.clone()],
+            None => self.globs.iter().cloned().collect(),
         }
     }
 
@@ -186,5 +219,66 @@ mod tests {
         assert_eq!(modules("Thing"), [vec!["a", "b"]]);
         assert_eq!(modules("Renamed"), [vec!["a", "b"]]);
         assert_eq!(modules("Own"), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn root_glob_counts_as_module_with_the_name() {
+        let root = "mod a; mod b; mod c; pub use b::*; pub use self::c::*; pub struct Own;";
+        let cycles = |name: &str| {
+            let user = format!("use super::{name};");
+            let users = [
+                ("a", user.as_str()),
+                ("b", "use crate::a::A; pub struct Thing;"),
+                ("c", "pub struct Other;"),
+            ];
+            graph(root, &users).cycles()
+        };
+        assert_eq!(cycles("Thing"), [vec!["a", "b"]]);
+        assert_eq!(cycles("Other"), Vec::<Vec<String>>::new());
+        assert_eq!(cycles("Own"), Vec::<Vec<String>>::new());
+        assert_eq!(cycles("unknown"), [vec!["a", "b"]]);
+    }
+
+    #[test]
+    fn inline_module_of_the_root_takes_part_in_cycles() {
+        let root = "mod a; mod text { pub use crate::b::B; } mod b;";
+        let graph = graph(
+            root,
+            &[("a", "use crate::text::B;"), ("b", "use crate::text::B;")],
+        );
+        assert_eq!(graph.cycles(), [vec!["b", "text"]]);
+    }
+
+    #[test]
+    fn reexport_through_another_module_is_followed() {
+        let graph = graph(
+            "mod a; mod facade; mod c;",
+            &[
+                ("a", "use crate::facade::C;"),
+                ("facade", "pub use super::c::C;"),
+                ("c", "fn f() -> super::a::A {}"),
+            ],
+        );
+        assert_eq!(graph.cycles(), [vec!["a", "c", "facade"]]);
+    }
+
+    #[test]
+    fn super_chain_out_of_nested_module_closes_a_cycle() {
+        let mut graph = ModuleGraph::default();
+        let root = references::of_file("mod a; mod b;", &[]).unwrap();
+        graph.add_file(&[], "lib.rs", &root);
+        for (module, text) in [
+            (["a", "inner"], "use super::super::b::B;"),
+            (
+                ["b", "inner"],
+                "mod deep { use super::super::super::a::A; }",
+            ),
+        ] {
+            let path = module.map(str::to_owned);
+            let found = references::of_file(text, &path).unwrap();
+            graph.add_file(&path, "inner.rs", &found);
+        }
+        graph.resolve_reexports();
+        assert_eq!(graph.cycles(), [vec!["a", "b"]]);
     }
 }

@@ -1,15 +1,15 @@
 //! Finds in one source file the child modules and the references to top-level modules.
 //!
-//! A reference is the first segment below the crate root of a path that begins with `crate`, `self` or
-//! `super`: in `use` items, expressions, types, patterns and macro arguments. Items behind
-//! `#[cfg(test)]` are skipped.
+//! A reference is the first segment below the crate root of a path that begins with `crate`, `self`
+//! or `super`: in `use` items, expressions, types, patterns, and the arguments of macros and
+//! attributes. Items behind `#[cfg(test)]` are skipped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Ident, ImplItem, Item, ItemMod, ItemUse, Macro, Meta, UseTree};
+use syn::{Attribute, Ident, ImplItem, Item, ItemMod, ItemUse, Macro, Meta, MetaList, UseTree};
 
 /// What one file refers to.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,10 @@ pub(super) struct FileReferences {
     pub(super) inline_modules: Vec<String>,
     /// Imported name and the top-level module it comes from. Only found in the crate root.
     pub(super) root_imports: BTreeMap<String, String>,
+    /// Top-level modules of which the crate root imports everything: `pub use a::*`.
+    pub(super) root_globs: Vec<String>,
+    /// Names that the file's module defines or imports, without those of inner modules.
+    pub(super) names: BTreeSet<String>,
     pub(super) references: Vec<Reference>,
 }
 
@@ -30,10 +34,12 @@ pub(super) struct ChildModule {
     pub(super) inline_parents: Vec<String>,
 }
 
-/// A top-level module or root item, and the line of the path that names it.
+/// A reference from one top-level module to another, or to an item of the crate root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reference {
+    pub(super) source: String,
     pub(super) target: String,
+    /// The line of the path.
     pub(super) line: usize,
 }
 
@@ -58,15 +64,18 @@ struct Visitor {
 }
 
 impl Visitor {
-    /// Records the path `first::segments…`. Paths that begin with another name refer to something
-    /// that a `use` item or a `mod` item introduced.
+    /// Records the path `first::segments…`, unless it is in the crate root. Paths that begin with
+    /// another name refer to something that a `use` item or a `mod` item introduced.
     fn add_path(&mut self, segments: &[String], span: Span) {
-        if let Some(target) = self
+        let target = self
             .resolve(segments)
-            .and_then(|path| path.into_iter().next())
-        {
-            let line = span.start().line;
-            self.found.references.push(Reference { target, line });
+            .and_then(|path| path.into_iter().next());
+        if let (Some(source), Some(target)) = (self.module.first(), target) {
+            self.found.references.push(Reference {
+                source: source.clone(),
+                target,
+                line: span.start().line,
+            });
         }
     }
 
@@ -108,7 +117,13 @@ impl Visitor {
             UseTree::Rename(rename) => {
                 self.add_import(&with(&rename.ident), &rename.rename, rename.ident.span());
             }
-            UseTree::Glob(glob) => self.add_path(prefix, glob.star_token.spans[0]),
+            UseTree::Glob(glob) => {
+                self.add_path(prefix, glob.star_token.spans[0]);
+                if self.module.is_empty() {
+                    let path = self.resolve(prefix).unwrap_or_else(|| prefix.to_vec());
+                    self.found.root_globs.extend(path.into_iter().next());
+                }
+            }
             UseTree::Group(group) => {
                 for tree in &group.items {
                     self.add_use(tree, prefix, span);
@@ -119,6 +134,7 @@ impl Visitor {
 
     fn add_import(&mut self, segments: &[String], name: &Ident, span: Span) {
         self.add_path(segments, span);
+        self.add_name(name);
         if self.module.is_empty() {
             let path = self.resolve(segments).unwrap_or_else(|| segments.to_vec());
             if let [module, _, ..] = path.as_slice() {
@@ -128,7 +144,14 @@ impl Visitor {
         }
     }
 
-    /// Finds paths in the arguments of a macro, which syn does not parse.
+    /// Records a name that the module of the file defines or imports.
+    fn add_name(&mut self, name: &Ident) {
+        if self.module.len() == self.file_depth {
+            self.found.names.insert(name.unraw().to_string());
+        }
+    }
+
+    /// Finds paths in the arguments of a macro or an attribute, which syn does not parse.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut start = Span::call_site();
@@ -182,9 +205,13 @@ impl Visitor {
 
 impl<'ast> Visit<'ast> for Visitor {
     fn visit_item(&mut self, item: &'ast Item) {
-        if !is_test_only(item_attributes(item)) {
-            visit::visit_item(self, item);
+        if is_test_only(item_attributes(item)) {
+            return;
         }
+        if let Some(name) = item_name(item) {
+            self.add_name(name);
+        }
+        visit::visit_item(self, item);
     }
 
     fn visit_impl_item(&mut self, item: &'ast ImplItem) {
@@ -224,6 +251,25 @@ impl<'ast> Visit<'ast> for Visitor {
     fn visit_macro(&mut self, item: &'ast Macro) {
         self.add_tokens(item.tokens.clone());
         visit::visit_macro(self, item);
+    }
+
+    fn visit_meta_list(&mut self, list: &'ast MetaList) {
+        self.add_tokens(list.tokens.clone());
+        visit::visit_meta_list(self, list);
+    }
+}
+
+fn item_name(item: &Item) -> Option<&Ident> {
+    match item {
+        Item::Const(item) => Some(&item.ident),
+        Item::Enum(item) => Some(&item.ident),
+        Item::Fn(item) => Some(&item.sig.ident),
+        Item::Mod(item) => Some(&item.ident),
+        Item::Static(item) => Some(&item.ident),
+        Item::Struct(item) => Some(&item.ident),
+        Item::Trait(item) => Some(&item.ident),
+        Item::Type(item) => Some(&item.ident),
+        _ => None,
     }
 }
 
@@ -291,6 +337,12 @@ mod tests {
         assert_eq!(targets("m::n", "use super::a::X;"), ["m:1"]);
         assert_eq!(targets("m", "use self::a::X;"), ["m:1"]);
         assert_eq!(targets("m", "mod n { use super::super::a::X; }"), ["a:1"]);
+        assert_eq!(
+            targets("m::n", "use super::{super::a::X, o};"),
+            ["a:1", "m:1"]
+        );
+        assert_eq!(targets("m::n::o", "super::super::super::a::f!();"), ["a:1"]);
+        assert_eq!(targets("m::n", "fn f() -> super::super::a::X {}"), ["a:1"]);
     }
 
     #[test]
@@ -307,9 +359,11 @@ impl crate::g::Trait for T {}
     }
 
     #[test]
-    fn macro_definitions_count() {
+    fn macro_definitions_and_attributes_count() {
         let text = "macro_rules! m { () => { $crate::a::call() }; }";
         assert_eq!(targets("m", text), ["a:1"]);
+        let text = "#[error(\"{}\", crate::b::text(.0))] struct E(u8);";
+        assert_eq!(targets("m", text), ["b:1"]);
     }
 
     #[test]
@@ -344,6 +398,7 @@ mod b { mod c; }
 mod tests;
 pub use a::{X, deep::Y as Z};
 pub use crate::b::c::W;
+pub use {self::a::*, b::c::*};
 use std::fmt;
 ";
         let found = of_file(text, &[]).unwrap();
@@ -358,5 +413,8 @@ use std::fmt;
             .map(|(name, module)| format!("{name}={module}"))
             .collect();
         assert_eq!(imports, ["W=b", "X=a", "Z=a", "fmt=std"]);
+        assert_eq!(found.root_globs, ["a", "b"]);
+        let names: Vec<_> = found.names.iter().map(String::as_str).collect();
+        assert_eq!(names, ["W", "X", "Z", "a", "b", "fmt"]);
     }
 }
