@@ -36,16 +36,16 @@ impl<'a> Row<'a> {
     /// Inverts a rate, so that shorter is always better.
     fn of(line: &'a Line) -> Option<Self> {
         let (rmcp, ours) = (line.rmcp?.ratio?, line.ours?.ratio?);
-        let (rate, target) = match line.target? {
+        let (is_rate, target) = match line.target? {
             Target::RatioAtLeast(bound) => (true, Some(1.0 / bound)),
             Target::RatioAtMost(bound) => (false, Some(bound)),
             Target::AtMost(_) => (false, None),
         };
-        let turned = |ratio: f64| if rate { 1.0 / ratio } else { ratio };
+        let to_cost = |ratio: f64| if is_rate { 1.0 / ratio } else { ratio };
         Some(Self {
             name: line.chart_label?,
-            rmcp: turned(rmcp),
-            ours: turned(ours),
+            rmcp: to_cost(rmcp),
+            ours: to_cost(ours),
             target,
         })
     }
@@ -60,16 +60,16 @@ pub fn draw(lines: &[Line]) -> String {
          viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-label=\"Cost of a call as a multiple of a hand-written client's\">\n{STYLE}\n"
     );
-    legend(&mut svg);
-    scale(&mut svg, height);
-    for (place, row) in rows.iter().enumerate() {
-        pair(&mut svg, TOP + ROW * place as f64, row);
+    draw_legend(&mut svg);
+    draw_scale(&mut svg, height);
+    for (index, row) in rows.iter().enumerate() {
+        draw_row(&mut svg, TOP + ROW * index as f64, row);
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn legend(svg: &mut String) {
+fn draw_legend(svg: &mut String) {
     let y = 20.0;
     text(
         svg,
@@ -86,7 +86,7 @@ fn legend(svg: &mut String) {
     text(svg, 708.0, y, "small", "target");
 }
 
-fn scale(svg: &mut String, height: f64) {
+fn draw_scale(svg: &mut String, height: f64) {
     for times in 0..=MAX_RATIO as u32 {
         let x = LEFT + UNIT * f64::from(times);
         let (name, class) = match times {
@@ -107,18 +107,18 @@ fn scale(svg: &mut String, height: f64) {
     }
 }
 
-fn pair(svg: &mut String, y: f64, row: &Row<'_>) {
+fn draw_row(svg: &mut String, y: f64, row: &Row<'_>) {
     text(svg, 12.0, y + BAR + 5.0, "", row.name);
     for (place, class, times) in [(0.0, "rmcp", row.rmcp), (1.0, "ours", row.ours)] {
         let (y, length) = (y + place * (BAR + 2.0), UNIT * times.min(MAX_RATIO));
         bar(svg, LEFT, y, length, class);
         let cut = if times > MAX_RATIO { " →" } else { "" };
         let label = format!("{times:.1}×{cut}");
-        let clear = match row.target {
+        let label_start = match row.target {
             Some(target) if class == "ours" => length.max(UNIT * target),
             _ => length,
         };
-        text(svg, LEFT + clear + 8.0, y + 12.0, "small", &label);
+        text(svg, LEFT + label_start + 8.0, y + 12.0, "small", &label);
     }
     if let Some(target) = row.target {
         mark(svg, LEFT + UNIT * target, y + BAR);
@@ -142,9 +142,9 @@ fn bar(svg: &mut String, x: f64, y: f64, length: f64, class: &str) {
     );
 }
 
-fn text(svg: &mut String, x: f64, y: f64, class: &str, words: &str) {
+fn text(svg: &mut String, x: f64, y: f64, class: &str, content: &str) {
     let _ = writeln!(
         svg,
-        "<text class=\"{class}\" x=\"{x:.0}\" y=\"{y}\">{words}</text>"
+        "<text class=\"{class}\" x=\"{x:.0}\" y=\"{y}\">{content}</text>"
     );
 }

@@ -15,7 +15,8 @@ use rmcp::Connections;
 pub enum Client {
     /// A blocking client written by hand for this server. Writes each request separately.
     Baseline,
-    /// The baseline, but writes requests that become possible at the same time with one system call.
+    /// The baseline, but writes requests that become possible at the same time with one system
+    /// call.
     BatchingBaseline,
     Rmcp,
     /// rmcp over HTTP with a reqwest client that keeps its connections.

@@ -23,10 +23,10 @@ pub enum Job {
     List { tools: usize },
     /// Calls a server in the client's process.
     InProcess { calls: usize },
-    /// Puts a steady load on healthy servers. Each item of `others` is another server: hostile in the
-    /// named way, or idle if `None`.
+    /// Puts a steady load on healthy servers. Each item of `others` is another server: hostile in
+    /// the named way, or idle if `None`.
     Hostile { others: Vec<Option<String>> },
-    /// Requests one answer that is small on the wire and large in memory.
+    /// Requests one response that is small on the wire and large in memory.
     Bomb { shape: String, size: usize },
 }
 
@@ -42,7 +42,7 @@ pub enum Transport {
 pub struct Work {
     pub transport: Transport,
     pub tool: String,
-    /// Size of one answer in bytes.
+    /// Size of one response in bytes.
     pub size: usize,
     pub in_flight: usize,
     /// Number of calls before the measurement starts.

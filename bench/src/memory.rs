@@ -14,11 +14,11 @@ pub fn peak_kib() -> f64 {
 
 /// Resets the peak to the current resident memory.
 pub fn reset_peak() {
-    fs::write("/proc/self/clear_refs", "5").expect("a process may forget its own peak");
+    fs::write("/proc/self/clear_refs", "5").expect("a process may reset its own peak");
 }
 
 fn field(file: &str, name: &str) -> f64 {
-    let text = fs::read_to_string(file).expect("a file of the kernel");
+    let text = fs::read_to_string(file).expect("/proc is readable");
     text.lines()
         .find_map(|line| line.strip_prefix(name)?.split_whitespace().next())
         .and_then(|number| number.parse().ok())

@@ -46,9 +46,9 @@ impl Line {
     pub fn of(what: &str, unit: Unit, figure: &str, samples: &Samples) -> Self {
         let all = [&samples.baseline, &samples.rmcp, &samples.ours];
         let base = all.into_iter().position(|client| !client.is_empty());
-        let measured = |place: usize| {
-            let own = all[place];
-            let base = base.filter(|base| *base < place).map(|base| all[base]);
+        let measured = |index: usize| {
+            let own = all[index];
+            let base = base.filter(|base| *base < index).map(|base| all[base]);
             let pairs = own.iter().zip(base.into_iter().flatten());
             let ratios = pairs.map(|(own, base)| own.of(figure) / base.of(figure));
             let value = median(own.iter().map(|it| it.of(figure)))?;

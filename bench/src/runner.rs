@@ -23,8 +23,8 @@ pub enum Cores {
     /// Two cores, or one on a machine with one core. An asynchronous client uses its default of one
     /// worker thread per core.
     Two,
-    /// Two cores and one tokio worker thread: client and server then have one core each, as with the
-    /// baseline.
+    /// Two cores and one tokio worker thread: client and server then have one core each, as with
+    /// the baseline.
     TwoWithOneWorker,
 }
 
@@ -67,17 +67,17 @@ impl Runner {
             last = line;
         }
         assert!(worker.wait().is_ok_and(|status| status.success()));
-        figures(&last.expect("text")).with("ready", ready)
+        figures(&last.expect("the worker prints UTF-8")).with("ready", ready)
     }
 
-    /// Wall time of a program in milliseconds. Checks that it prints `answer`.
-    pub fn wall(&self, program: &mut Command, answer: &str) -> f64 {
+    /// Wall time of a program in milliseconds. Checks that it prints `expected`.
+    pub fn wall(&self, program: &mut Command, expected: &str) -> f64 {
         self.pin(Cores::Two);
         let began = Instant::now();
         let output = program.output().expect("the program is built");
         let elapsed = began.elapsed().as_secs_f64() * 1e3;
         let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(printed.contains(answer), "{program:?}: {output:?}");
+        assert!(printed.contains(expected), "{program:?}: {output:?}");
         elapsed
     }
 

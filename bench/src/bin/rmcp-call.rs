@@ -1,5 +1,5 @@
 //! `rmcp-call SERVER MESSAGE`: a minimal rmcp program for comparison with `switchboard call`. It
-//! connects, lists, calls `echo` and prints the answer.
+//! connects, lists, calls `echo` and prints the result.
 
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = ().serve(TokioChildProcess::new(command)?).await?;
     let tools = client.list_all_tools().await?;
     if !tools.iter().any(|tool| tool.name == "echo") {
-        return Err("the server has no echo".into());
+        return Err("the server has no tool `echo`".into());
     }
     let arguments = serde_json::Map::from_iter([("message".to_owned(), message.into())]);
     let call = CallToolRequestParams::new("echo").with_arguments(arguments);

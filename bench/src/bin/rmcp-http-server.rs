@@ -31,9 +31,9 @@ impl ServerHandler for Echo {
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = json!({"type": "object", "properties": {"message": {"type": "string"}}});
         let Value::Object(schema) = schema else {
-            unreachable!("it is written as an object");
+            unreachable!("the literal is an object");
         };
-        let echo = Tool::new("echo", "Says it again", schema);
+        let echo = Tool::new("echo", "Returns its message", schema);
         Ok(ListToolsResult::with_all_items(vec![echo]))
     }
 

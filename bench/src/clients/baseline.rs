@@ -1,9 +1,9 @@
 //! The baseline: a blocking client written by hand for this one server.
 //!
-//! It does what any client must do: it builds each request from structs, matches each answer to its
-//! request by id, parses the answer into structs, and keeps structured content as checked text,
-//! like Switchboard. It has no deadlines, limits, schemas or permissions, and it trusts the server.
-//! One thread serves all servers: it starts all, then sends to all, then reads from all.
+//! It does what any client must do: it builds each request from structs, matches each response to
+//! its request by id, parses the response into structs, and keeps structured content as checked
+//! text, like Switchboard. It has no deadlines, limits, schemas or permissions, and it trusts the
+//! server. One thread serves all servers: it starts all, then sends to all, then reads from all.
 
 mod http;
 mod in_process;
@@ -25,7 +25,7 @@ use crate::job::{Figures, Job, Stopwatch, Transport, Work, memory_now, print_rea
 pub enum Style {
     /// Writes each request at once with its own system call.
     Plain,
-    /// Writes all requests that became possible while answers were available with one system call.
+    /// While responses are available, collects new requests and writes them with one system call.
     Batching,
 }
 
@@ -35,30 +35,31 @@ pub fn run(job: &Job, style: Style) -> Figures {
         Job::Calls(work) => calls(work, style),
         Job::Connect { servers } => connect(*servers),
         Job::InProcess { calls } => in_process::calls(&Work::in_process(*calls)),
-        _ => panic!("no baseline was written for this job"),
+        _ => panic!("the baseline does not support this job"),
     }
 }
 
 fn calls(work: &Work, style: Style) -> Figures {
     let mut session = Session::start();
     session.initialize();
-    session.drive(work, work.warm_up, style);
+    session.make_calls(work, work.warm_up, style);
     let stopwatch = Stopwatch::start();
-    let latencies = session.drive(work, work.calls, style);
+    let latencies = session.make_calls(work, work.calls, style);
     stopwatch.stop(latencies)
 }
 
 fn connect(servers: usize) -> Figures {
     let mut sessions: Vec<Session> = (0..servers).map(|_| Session::start()).collect();
     for session in &mut sessions {
-        session.ask_to_initialize();
+        session.send_initialize();
     }
     for session in &mut sessions {
-        session.finish_initialize();
+        session.complete_initialize();
         session.request("tools/list", serde_json::json!({}));
         session.write();
     }
-    let listings: Vec<Response<Listing>> = sessions.iter_mut().map(Session::answer).collect();
+    let listings: Vec<Response<Listing>> =
+        sessions.iter_mut().map(Session::read_response).collect();
     assert!(listings.iter().all(|it| !it.result.tools.is_empty()));
     print_ready();
     memory_now()
@@ -140,11 +141,11 @@ impl Session {
     }
 
     fn initialize(&mut self) {
-        self.ask_to_initialize();
-        self.finish_initialize();
+        self.send_initialize();
+        self.complete_initialize();
     }
 
-    fn ask_to_initialize(&mut self) {
+    fn send_initialize(&mut self) {
         let params = serde_json::json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -154,9 +155,9 @@ impl Session {
         self.write();
     }
 
-    fn finish_initialize(&mut self) {
-        let answer: Response<Value> = self.answer();
-        assert_eq!(answer.id, 0);
+    fn complete_initialize(&mut self) {
+        let response: Response<Value> = self.read_response();
+        assert_eq!(response.id, 0);
         self.outgoing
             .extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
         self.write();
@@ -182,28 +183,28 @@ impl Session {
         self.outgoing.clear();
     }
 
-    fn answer<R: DeserializeOwned>(&mut self) -> Response<R> {
+    fn read_response<R: DeserializeOwned>(&mut self) -> Response<R> {
         self.line.clear();
         self.output
             .read_until(b'\n', &mut self.line)
-            .expect("the server answers");
+            .expect("the server responds");
         serde_json::from_slice(&self.line).expect("the call succeeds")
     }
 
-    /// Keeps a sliding window: each answer makes room for the next request.
-    fn drive(&mut self, work: &Work, calls: usize, style: Style) -> Vec<Duration> {
+    /// Keeps `in_flight` requests in flight: sends the next request after each response.
+    fn make_calls(&mut self, work: &Work, calls: usize, style: Style) -> Vec<Duration> {
         let arguments = work.arguments();
         let mut latencies = Vec::with_capacity(calls);
-        let mut under_way = HashMap::with_capacity(work.in_flight);
+        let mut in_flight = HashMap::with_capacity(work.in_flight);
         let mut sent = 0;
         while latencies.len() < calls {
-            while sent < calls && under_way.len() < work.in_flight {
+            while sent < calls && in_flight.len() < work.in_flight {
                 let params = CallParams {
                     name: &work.tool,
                     arguments: &arguments,
                 };
                 let began = Instant::now();
-                under_way.insert(self.request("tools/call", params), began);
+                in_flight.insert(self.request("tools/call", params), began);
                 sent += 1;
                 if style != Style::Batching {
                     self.write();
@@ -212,11 +213,11 @@ impl Session {
             if self.output.buffer().is_empty() && !self.outgoing.is_empty() {
                 self.write();
             }
-            let answer: Response<CallResult> = self.answer();
-            let text: usize = answer.result.content.iter().map(|it| it.text.len()).sum();
-            assert!(text > 0 || answer.result.structured_content.is_some());
-            let began = under_way
-                .remove(&answer.id)
+            let response: Response<CallResult> = self.read_response();
+            let text: usize = response.result.content.iter().map(|it| it.text.len()).sum();
+            assert!(text > 0 || response.result.structured_content.is_some());
+            let began = in_flight
+                .remove(&response.id)
                 .expect("the id belongs to a request");
             latencies.push(began.elapsed());
         }

@@ -28,14 +28,14 @@ pub async fn run(job: &Job, connections: Connections) -> Figures {
         Job::Connect { servers } => connect_all(*servers).await,
         Job::List { tools } => list(*tools).await,
         Job::InProcess { calls } => in_process::calls(*calls).await,
-        _ => panic!("rmcp is not asked to do this job"),
+        _ => panic!("rmcp does not support this job"),
     }
 }
 
 async fn connect(arguments: &[String]) -> Running {
     let mut command = tokio::process::Command::new(super::server());
     command.args(arguments);
-    let transport = TokioChildProcess::new(command).expect("a child");
+    let transport = TokioChildProcess::new(command).expect("the server starts");
     ().serve(transport).await.expect("the session starts")
 }
 
@@ -67,7 +67,11 @@ async fn measure_calls(client: Running, work: &Work) -> Figures {
     let caller = ToolCaller {
         peer: client.peer().clone(),
         tool: work.tool.clone(),
-        arguments: work.arguments().as_object().cloned().expect("an object"),
+        arguments: work
+            .arguments()
+            .as_object()
+            .cloned()
+            .expect("the arguments are an object"),
     };
     job::measure_calls(&caller, work).await
 }

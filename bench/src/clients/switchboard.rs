@@ -28,7 +28,7 @@ pub async fn run(job: &Job) -> Figures {
 }
 
 /// A host that allows every call; all limits are the defaults.
-fn host() -> HostBuilder {
+fn host_builder() -> HostBuilder {
     Host::builder().rule(Rule::new(Action::Allow, "mcp__*").expect("the rule is valid"))
 }
 
@@ -38,7 +38,7 @@ fn server<'a>(name: &str, arguments: impl IntoIterator<Item = &'a str>) -> Launc
     LaunchSpec::trusted(ServerName::new(name).expect("the name is valid"), config)
 }
 
-async fn started(builder: HostBuilder) -> Host {
+async fn start(builder: HostBuilder) -> Host {
     let host = builder.start().expect("the host starts");
     host.wait_for(Readiness::All).await;
     assert!(!host.tools().is_empty());
@@ -49,19 +49,19 @@ async fn calls(work: &Work) -> Figures {
     // 1 MB of text must arrive complete, as with the other clients.
     let mut limits = Limits::default();
     limits.result_text_bytes = 16 * 1024 * 1024;
-    let host = host().limits(limits);
+    let host = host_builder().limits(limits);
     match work.transport {
         Transport::Stdio => {
-            measure_calls(started(host.launch(server("neutral", []))).await, work).await
+            measure_calls(start(host.launch(server("neutral", []))).await, work).await
         }
         Transport::Http => {
             let remote = RemoteServer::start();
-            measure_calls(started(host.launch(behind(&remote))).await, work).await
+            measure_calls(start(host.launch(remote_server(&remote))).await, work).await
         }
     }
 }
 
-fn behind(remote: &RemoteServer) -> LaunchSpec {
+fn remote_server(remote: &RemoteServer) -> LaunchSpec {
     let config = ServerConfig::remote(remote.url(), RemoteKind::Http);
     LaunchSpec::trusted(
         ServerName::new("neutral").expect("the name is valid"),
@@ -98,8 +98,8 @@ impl Caller for ToolCaller {
 
 async fn connect_all(servers: usize) -> Figures {
     let names = (0..servers).map(|number| format!("s{number}"));
-    let builder = names.fold(host(), |host, name| host.launch(server(&name, [])));
-    let host = started(builder).await;
+    let builder = names.fold(host_builder(), |host, name| host.launch(server(&name, [])));
+    let host = start(builder).await;
     print_ready();
     let figures = memory_now();
     host.shutdown().await;
@@ -108,7 +108,7 @@ async fn connect_all(servers: usize) -> Figures {
 
 async fn list(tools: usize) -> Figures {
     let count = tools.to_string();
-    let host = started(host().launch(server("neutral", ["--tools", &count]))).await;
+    let host = start(host_builder().launch(server("neutral", ["--tools", &count]))).await;
     assert_eq!(host.tools().len(), tools);
     let figures = memory_now();
     host.shutdown().await;

@@ -24,7 +24,7 @@ pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
     if shapes.peek().is_some() {
         report.section("JSON bombs of 16 MiB");
     }
-    for (tool, looks) in shapes {
+    for (tool, description) in shapes {
         let job = Job::Bomb {
             shape: (*tool).to_owned(),
             size: SIZE,
@@ -34,9 +34,14 @@ pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
             ours: (0..REPEATS).map(measure).collect(),
             ..Samples::default()
         };
-        let cpu = Line::of(&format!("{looks} CPU"), Unit::Micros, "cpu", &samples);
+        let cpu = Line::of(&format!("{description} CPU"), Unit::Micros, "cpu", &samples);
         report.add(cpu.target(Target::AtMost(150_000.0)));
-        let growth = Line::of(&format!("{looks} memory"), Unit::Kib, "growth", &samples);
+        let growth = Line::of(
+            &format!("{description} memory"),
+            Unit::Kib,
+            "growth",
+            &samples,
+        );
         report.add(growth.target(Target::AtMost(64.0 * 1024.0)));
     }
 }

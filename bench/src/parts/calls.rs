@@ -16,18 +16,18 @@ pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
         report.section(&format!("{}, one core", kind.name));
         measure(runner, report, kind, Cores::One);
     }
-    let crowded = &CALL_KINDS[2];
+    let most_in_flight = &CALL_KINDS[2];
     for (cores, how) in [
         (Cores::Two, "two cores"),
         (Cores::TwoWithOneWorker, "two cores, one worker"),
     ] {
-        let name = format!("{}, {how}", crowded.name);
+        let name = format!("{}, {how}", most_in_flight.name);
         if !filter.matches(PART, &name) {
             continue;
         }
         report.section(&name);
         if runner.has(cores) {
-            measure(runner, report, crowded, cores);
+            measure(runner, report, most_in_flight, cores);
         } else {
             report.skip(&name, "the machine has one core");
         }

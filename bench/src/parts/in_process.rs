@@ -1,6 +1,6 @@
 //! Calls to a server in the client's process. rmcp's client and server use a channel of typed
-//! messages; the baseline is a function call whose arguments and result are converted to and from JSON
-//! text.
+//! messages; the baseline is a function call whose arguments and result are converted to and from
+//! JSON text.
 
 use super::Filter;
 use crate::clients::Client;

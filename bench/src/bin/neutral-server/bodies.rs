@@ -1,4 +1,4 @@
-//! The answers of the server: text, dense structure, JSON bombs and listings.
+//! The results of the server: text, dense structure, JSON bombs and listings.
 
 use std::collections::HashMap;
 
@@ -32,22 +32,22 @@ fn make(shape: &str, size: usize) -> String {
             "[".repeat(size / 2),
             "]".repeat(size / 2)
         ),
-        "bomb-wide" => format!("{{{}}}", joined(size, numbered())),
+        "bomb-wide" => format!("{{{}}}", join_up_to(size, numbered())),
         "bomb-keys" => {
             let long = "k".repeat(256 * 1024);
             let keys = (0..).map(|number| format!(r#""{number}{long}":0"#));
-            format!("{{{}}}", joined(size, keys))
+            format!("{{{}}}", join_up_to(size, keys))
         }
         _ => r#"{"ok":true}"#.to_owned(),
     }
 }
 
 fn rows(size: usize, rows: impl Iterator<Item = String>) -> String {
-    format!(r#"{{"rows":[{}]}}"#, joined(size, rows))
+    format!(r#"{{"rows":[{}]}}"#, join_up_to(size, rows))
 }
 
 /// Joins as many items as fit into `size` bytes, at least one.
-fn joined(size: usize, mut items: impl Iterator<Item = String>) -> String {
+fn join_up_to(size: usize, mut items: impl Iterator<Item = String>) -> String {
     let mut all = items.next().unwrap_or_default();
     for item in items {
         if all.len() + item.len() + 1 > size {
@@ -59,10 +59,10 @@ fn joined(size: usize, mut items: impl Iterator<Item = String>) -> String {
     all
 }
 
-/// The page of a listing at a cursor.
-pub fn page(tools: Option<usize>, cursor: Option<&str>) -> String {
+/// Returns the page of a listing at a cursor.
+pub fn listing_page(tools: Option<usize>, cursor: Option<&str>) -> String {
     let Some(tools) = tools else {
-        return callable();
+        return callable_tools();
     };
     let begin: usize = cursor.map_or(0, |cursor| cursor.parse().unwrap_or(tools));
     let end = (begin + PAGE).min(tools);
@@ -74,13 +74,13 @@ pub fn page(tools: Option<usize>, cursor: Option<&str>) -> String {
     format!(r#"{{"tools":[{}]{more}}}"#, page.join(","))
 }
 
-fn callable() -> String {
+fn callable_tools() -> String {
     let sized = |name: &str| {
         format!(
             r#"{{"name":"{name}","inputSchema":{{"type":"object","properties":{{"size":{{"type":"integer"}}}},"required":["size"]}}}}"#
         )
     };
-    let echo = r#"{"name":"echo","description":"Answers its message","inputSchema":{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}}"#;
+    let echo = r#"{"name":"echo","description":"Returns its message","inputSchema":{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}}"#;
     let names = [
         "blob",
         "dense",

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-/// One byte more than the default limit of a host.
-const TOO_MUCH: usize = 16 * 1024 * 1024 + 1;
+/// Result size in bytes: one more than the default message limit of a host.
+const OVERSIZED: usize = 16 * 1024 * 1024 + 1;
 
 #[derive(Clone, Copy)]
 pub enum Hostile {
@@ -17,9 +17,9 @@ pub enum Hostile {
     Stall,
     /// Exits on a call.
     Crash,
-    /// Answers after a delay.
+    /// Responds after a delay.
     Slow,
-    /// Answers with more than the limit.
+    /// Responds with more than the limit.
     Huge,
 }
 
@@ -51,12 +51,12 @@ impl Hostile {
         }
     }
 
-    /// Runs the hostile behaviour of a call; returns the size of the answer.
+    /// Runs the hostile behaviour of a call; returns the size of the result.
     pub fn before_call(self, size: usize) -> usize {
         match self {
             Self::Crash => std::process::exit(1),
             Self::Slow => thread::sleep(Duration::from_millis(500)),
-            Self::Huge => return TOO_MUCH,
+            Self::Huge => return OVERSIZED,
             Self::Notifications | Self::Stderr | Self::Stall => {}
         }
         size

@@ -1,4 +1,4 @@
-//! The same server over streamable HTTP, with JSON answers and keep-alive connections.
+//! The same server over streamable HTTP, with JSON responses and keep-alive connections.
 //!
 //! It prints its URL as the first line and serves until its stdin ends. It supports both eras: a
 //! client may start with `initialize` or with `server/discover`. It has no sessions and no streams.
@@ -36,11 +36,11 @@ async fn accept(server: Server) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
     let server = Arc::new(Mutex::new(server));
-    let mut input_ended = input_end();
+    let mut stdin_closed = stdin_end();
     loop {
         let (stream, _) = tokio::select! {
             accepted = listener.accept() => accepted?,
-            _ = &mut input_ended => return Ok(()),
+            _ = &mut stdin_closed => return Ok(()),
         };
         stream.set_nodelay(true)?;
         let server = Arc::clone(&server);
@@ -51,8 +51,8 @@ async fn accept(server: Server) -> io::Result<()> {
     }
 }
 
-/// Completes at the end of stdin, by which the parent ends this server.
-fn input_end() -> oneshot::Receiver<()> {
+/// Completes at the end of stdin. The parent closes it to end this server.
+fn stdin_end() -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         let _ = io::stdin().lock().read_to_end(&mut Vec::new());
@@ -71,7 +71,7 @@ async fn respond(
     let Ok(body) = request.into_body().collect().await else {
         return Ok(empty(StatusCode::BAD_REQUEST));
     };
-    let mut server = server.lock().expect("the task does not panic");
+    let mut server = server.lock().expect("no request panicked");
     Ok(server.respond(&body.to_bytes()))
 }
 
@@ -83,18 +83,18 @@ impl Server {
         let Some(id) = request.id else {
             return empty(StatusCode::ACCEPTED);
         };
-        let answer = match request.method {
+        let body = match request.method {
             "server/discover" => {
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{DISCOVERED}}}"#).into_bytes()
             }
             _ => {
-                let mut answer = Vec::new();
-                self.answer(&mut answer, id.get(), &request)
+                let mut body = Vec::new();
+                self.write_response(&mut body, id.get(), &request)
                     .expect("writing to a Vec succeeds");
-                answer
+                body
             }
         };
-        let mut response = Response::new(Full::from(answer));
+        let mut response = Response::new(Full::from(body));
         response.headers_mut().insert(CONTENT_TYPE, JSON);
         response
     }

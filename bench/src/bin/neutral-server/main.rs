@@ -1,8 +1,9 @@
 //! An MCP server without an SDK: blocking, one line in, one line out.
 //!
-//! `echo` answers its `message`, `blob` with `size` bytes of text, every other tool with about
-//! `size` bytes of structured content in a shape of [`bodies`]. `--tools N` lists N tools instead,
-//! `--hostile KIND` misbehaves after the server is connected, and `--transport http` listens on a URL.
+//! `echo` returns its `message`, `blob` returns `size` bytes of text, every other tool returns
+//! about `size` bytes of structured content in a shape of [`bodies`]. `--tools N` lists N tools
+//! instead, `--hostile KIND` misbehaves after the server is connected, and `--transport http`
+//! listens on a URL.
 
 mod bodies;
 mod hostile;
@@ -59,10 +60,10 @@ fn main() -> io::Result<()> {
     let mut words = std::env::args().skip(1);
     while let (Some(option), Some(value)) = (words.next(), words.next()) {
         match option.as_str() {
-            "--tools" => server.tools = Some(value.parse().expect("a number")),
+            "--tools" => server.tools = Some(value.parse().expect("--tools takes a number")),
             "--hostile" => server.hostile = Some(Hostile::named(&value)),
             "--transport" => is_remote = value == "http",
-            _ => panic!("no option {option}"),
+            _ => panic!("unknown option {option}"),
         }
     }
     if is_remote {
@@ -85,9 +86,9 @@ impl Server {
                 continue;
             };
             if let Some(id) = request.id {
-                self.answer(&mut output, id.get(), &request)?;
+                self.write_response(&mut output, id.get(), &request)?;
             }
-            // Flush the answers to requests that arrived together in one write.
+            // Flush the responses to requests that arrived together in one write.
             if input.buffer().is_empty() {
                 output.flush()?;
             }
@@ -98,7 +99,7 @@ impl Server {
         }
     }
 
-    fn answer(
+    fn write_response(
         &mut self,
         output: &mut impl Write,
         id: &str,
@@ -112,7 +113,7 @@ impl Server {
             ),
             "tools/list" => {
                 let page: Page<'_> = serde_json::from_str(params).unwrap_or_default();
-                let page = bodies::page(self.tools, page.cursor);
+                let page = bodies::listing_page(self.tools, page.cursor);
                 writeln!(output, r#"{{"jsonrpc":"2.0","id":{id},"result":{page}}}"#)
             }
             "tools/call" => match serde_json::from_str(params) {

@@ -37,16 +37,19 @@ async fn measure_calls(work: &Work) -> Figures {
     for _ in 0..work.in_flight {
         connections.push(Connection::open(&server, work).await);
     }
-    let (connections, _) = drive(connections, work.warm_up).await;
+    let (connections, _) = make_calls(connections, work.warm_up).await;
     let stopwatch = Stopwatch::start();
-    let (_, latencies) = drive(connections, work.calls).await;
+    let (_, latencies) = make_calls(connections, work.calls).await;
     stopwatch.stop(latencies)
 }
 
 /// Makes calls on all connections concurrently, one after the other on each.
-async fn drive(connections: Vec<Connection>, calls: usize) -> (Vec<Connection>, Vec<Duration>) {
+async fn make_calls(
+    connections: Vec<Connection>,
+    calls: usize,
+) -> (Vec<Connection>, Vec<Duration>) {
     let each = calls / connections.len();
-    let under_way = connections.into_iter().map(|mut connection| {
+    let tasks = connections.into_iter().map(|mut connection| {
         tokio::spawn(async move {
             let mut latencies = Vec::with_capacity(each);
             for _ in 0..each {
@@ -57,9 +60,9 @@ async fn drive(connections: Vec<Connection>, calls: usize) -> (Vec<Connection>, 
             (connection, latencies)
         })
     });
-    let under_way: Vec<_> = under_way.collect();
+    let tasks: Vec<_> = tasks.collect();
     let (mut connections, mut latencies) = (Vec::new(), Vec::with_capacity(calls));
-    for task in under_way {
+    for task in tasks {
         let (connection, own) = task.await.expect("the task does not panic");
         connections.push(connection);
         latencies.extend(own);
@@ -82,8 +85,8 @@ struct Connection {
     tool: String,
     arguments: Value,
     meta: Box<RawValue>,
-    /// The body of the answer; the buffer is reused.
-    answer: Vec<u8>,
+    /// The body of the response; the buffer is reused.
+    response_body: Vec<u8>,
     next_id: u64,
 }
 
@@ -118,7 +121,7 @@ impl Connection {
             tool: work.tool.clone(),
             arguments: work.arguments(),
             meta: RawValue::from_string(META.to_owned()).expect("JSON"),
-            answer: Vec::new(),
+            response_body: Vec::new(),
             next_id: 0,
         }
     }
@@ -144,19 +147,19 @@ impl Connection {
 
         self.sender.ready().await.expect("the connection is open");
         let response = self.sender.send_request(request).await;
-        let response = response.expect("the server answers");
+        let response = response.expect("the server responds");
         assert!(response.status().is_success());
         let mut body = response.into_body();
-        self.answer.clear();
+        self.response_body.clear();
         while let Some(frame) = body.frame().await {
             if let Ok(data) = frame.expect("the body is complete").into_data() {
-                self.answer.extend_from_slice(&data);
+                self.response_body.extend_from_slice(&data);
             }
         }
-        let answer: Response<CallResult> =
-            serde_json::from_slice(&self.answer).expect("the call succeeds");
-        assert_eq!(answer.id, id);
-        let text: usize = answer.result.content.iter().map(|it| it.text.len()).sum();
-        assert!(text > 0 || answer.result.structured_content.is_some());
+        let response: Response<CallResult> =
+            serde_json::from_slice(&self.response_body).expect("the call succeeds");
+        assert_eq!(response.id, id);
+        let text: usize = response.result.content.iter().map(|it| it.text.len()).sum();
+        assert!(text > 0 || response.result.structured_content.is_some());
     }
 }

@@ -13,30 +13,30 @@ struct Arguments {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Answer {
+struct EchoResult {
     message: String,
 }
 
-fn echo(arguments: Arguments) -> Answer {
-    Answer {
+fn echo(arguments: Arguments) -> EchoResult {
+    EchoResult {
         message: arguments.message,
     }
 }
 
 pub fn calls(work: &Work) -> Figures {
-    drive(work, work.warm_up);
+    make_calls(work, work.warm_up);
     let stopwatch = Stopwatch::start();
-    let latencies = drive(work, work.calls);
+    let latencies = make_calls(work, work.calls);
     stopwatch.stop(latencies)
 }
 
-fn drive(work: &Work, calls: usize) -> Vec<Duration> {
+fn make_calls(work: &Work, calls: usize) -> Vec<Duration> {
     let arguments = work.arguments();
     let one = || {
         let began = Instant::now();
         let text = serde_json::to_string(black_box(&arguments)).expect("JSON");
-        let answer = echo(serde_json::from_str(&text).expect("arguments"));
-        black_box(serde_json::to_string(&answer).expect("JSON"));
+        let result = echo(serde_json::from_str(&text).expect("arguments"));
+        black_box(serde_json::to_string(&result).expect("JSON"));
         began.elapsed()
     };
     (0..calls).map(|_| one()).collect()

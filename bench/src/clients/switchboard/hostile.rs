@@ -17,7 +17,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURE_TIME: Duration = Duration::from_secs(3);
 
 pub async fn load(others: &[Option<String>]) -> Figures {
-    let mut builder = super::host();
+    let mut builder = super::host_builder();
     for number in 0..HEALTHY_SERVERS {
         builder = builder.launch(super::server(&format!("healthy{number}"), []));
     }
@@ -25,7 +25,7 @@ pub async fn load(others: &[Option<String>]) -> Figures {
         let arguments = hostile.iter().flat_map(|kind| ["--hostile", kind]);
         builder = builder.launch(super::server(&format!("other{number}"), arguments));
     }
-    let host = super::started(builder).await;
+    let host = super::start(builder).await;
     let hostile = (0..others.len()).filter(|number| others[*number].is_some());
     let hostile_calls: Vec<_> = hostile
         .map(|number| spawn_hostile_calls(&host, number))
@@ -55,26 +55,26 @@ fn spawn_hostile_calls(host: &Host, number: usize) -> JoinHandle<()> {
 async fn measure_calls(host: &Host, duration: Duration) -> Figures {
     let stopwatch = Stopwatch::start();
     let began = Instant::now();
-    let loads: Vec<_> = (0..HEALTHY_SERVERS)
+    let tasks: Vec<_> = (0..HEALTHY_SERVERS)
         .map(|number| {
             let tool = format!("mcp__healthy{number}__echo");
             // Spread the first calls over one period.
             let first = began + CALL_INTERVAL * number as u32 / HEALTHY_SERVERS as u32;
             let ticks = interval_at(first, CALL_INTERVAL);
-            tokio::spawn(steady(host.clone(), tool, ticks, began + duration))
+            tokio::spawn(call_at_ticks(host.clone(), tool, ticks, began + duration))
         })
         .collect();
     let (mut latencies, mut failed) = (Vec::new(), 0);
-    for load in loads {
-        let (own, own_failed) = load.await.expect("the task does not panic");
+    for task in tasks {
+        let (own, own_failed) = task.await.expect("the task does not panic");
         latencies.extend(own);
         failed += own_failed;
     }
     stopwatch.stop(latencies).with("failed", f64::from(failed))
 }
 
-/// One call per tick, measured from its first poll to its answer.
-async fn steady(
+/// Makes one call per tick and measures each from its first poll to its response.
+async fn call_at_ticks(
     host: Host,
     tool: String,
     mut ticks: Interval,

@@ -12,13 +12,13 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct EchoResult {
     message: String,
 }
 
 pub async fn calls(calls: usize) -> Figures {
-    let echo = |Arguments { message }: Arguments| async move { Ok(Answer { message }) };
-    let server = InProcessServer::new("echo", "1").tool("echo", "Says it again", echo);
-    let host = super::started(super::host().in_process_server("neutral", server)).await;
+    let echo = |Arguments { message }: Arguments| async move { Ok(EchoResult { message }) };
+    let server = InProcessServer::new("echo", "1").tool("echo", "Returns its message", echo);
+    let host = super::start(super::host_builder().in_process_server("neutral", server)).await;
     super::measure_calls(host, &Work::in_process(calls)).await
 }
