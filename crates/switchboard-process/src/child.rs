@@ -113,8 +113,8 @@ mod pidfd {
             if !matches!(self.try_wait(), Ok(None)) {
                 return;
             }
-            // The child needs a moment to die, or hangs in the kernel. A separate thread waits for it:
-            // the runtime may be gone, and the caller must not block.
+            // The child needs a moment to die, or hangs in the kernel. A separate thread waits for
+            // it: the runtime may be gone, and the caller must not block.
             let pidfd = Arc::clone(&self.pidfd);
             let thread = std::thread::Builder::new().name("switchboard-reap".to_owned());
             let reap = move || drop(waitid_pidfd(pidfd.as_fd(), WaitIdOptions::empty()));
@@ -126,8 +126,8 @@ mod pidfd {
 
     #[expect(unsafe_code, reason = "the runtime stores only the raw descriptor")]
     fn register(pidfd: Arc<OwnedFd>) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
-        // SAFETY: the descriptor behind the `Arc` is never replaced and is closed with the last clone.
-        // The registration holds one.
+        // SAFETY: the descriptor behind the `Arc` is never replaced and is closed with the last
+        // clone. The registration holds one.
         Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE)? })
     }
 

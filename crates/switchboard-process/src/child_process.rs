@@ -61,8 +61,8 @@ impl ChildProcess {
         ExitOutcome(self.exit)
     }
 
-    /// Ends the child after its stdin was closed: waits `after_eof`, sends SIGTERM to the group, waits
-    /// `after_term`, sends SIGKILL. Then ends the processes that left the group.
+    /// Ends the child after its stdin was closed: waits `after_eof`, sends SIGTERM to the group,
+    /// waits `after_term`, sends SIGKILL. Then ends the processes that left the group.
     pub async fn shut_down(mut self, after_eof: Duration, after_term: Duration) -> ExitOutcome {
         if timeout(after_eof, self.wait()).await.is_err() {
             self.terminate();
@@ -100,8 +100,8 @@ impl ChildProcess {
         }
     }
 
-    /// Sends SIGTERM, and SIGCONT because a stopped process does not handle SIGTERM. Returns false if
-    /// the group is empty.
+    /// Sends SIGTERM, and SIGCONT because a stopped process does not handle SIGTERM. Returns false
+    /// if the group is empty.
     fn terminate(&self) -> bool {
         self.signal(Signal::TERM) && self.signal(Signal::CONT)
     }
@@ -129,7 +129,7 @@ impl Drop for ChildProcess {
 pub struct ExitOutcome(pub(crate) Option<ExitStatus>);
 
 impl ExitOutcome {
-    /// Whether the program exited with code 0.
+    /// Returns true if the program exited with code 0.
     pub fn is_success(self) -> bool {
         self.0.is_some_and(|status| status.success())
     }

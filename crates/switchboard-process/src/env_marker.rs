@@ -1,9 +1,10 @@
 //! The environment variable that marks every descendant of a host.
 //!
-//! Descendants inherit [`MARKER_VARIABLE`] even after they start a new session or lose their parent,
-//! so the marker identifies them long after their process group is gone. A host that is itself the
-//! child of a host appends its marker, `outer/inner`, so that both hosts find their descendants. Pure
-//! functions on text; [`procfs`](crate::procfs) reads the variable of other processes.
+//! Descendants inherit [`MARKER_VARIABLE`] even after they start a new session or lose their
+//! parent, so the marker identifies them long after their process group is gone. A host that is
+//! itself the child of a host appends its marker, `outer/inner`, so that both hosts find their
+//! descendants. Pure functions on text; [`procfs`](crate::procfs) reads the variable of other
+//! processes.
 
 use std::fmt;
 use std::hash::BuildHasher as _;

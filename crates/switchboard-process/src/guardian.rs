@@ -1,9 +1,10 @@
 //! The host's side of its guardian: a small process that outlives the host by a moment.
 //!
-//! A host that is killed with SIGKILL can clean up nothing. Its guardian sees the pipe between the two
-//! close and kills what remains ([`main_loop`]). The guardian is started before the first child, gets a
-//! message for each process group that starts or ends, and is killed once the host has ended all
-//! children itself. Invariant: the host never waits for its guardian, except to reap it at the end.
+//! A host that is killed with SIGKILL can clean up nothing. Its guardian sees the pipe between the
+//! two close and kills what remains ([`main_loop`]). The guardian is started before the first
+//! child, gets a message for each process group that starts or ends, and is killed once the host
+//! has ended all children itself. Invariant: the host never waits for its guardian, except to reap
+//! it at the end.
 
 mod main_loop;
 
@@ -26,8 +27,8 @@ use crate::lock::lock;
 /// A small process that ends the children of a host if this process is killed.
 ///
 /// It is a program that only calls [`run_guardian`]. A library cannot know how to start such a
-/// program, so the embedding program says it here. Usually it is the embedding program itself, with an
-/// argument that `main` checks before anything else:
+/// program, so the embedding program passes the command here. Usually it is the embedding program
+/// itself, with an argument that `main` checks before anything else:
 ///
 /// ```no_run
 /// use switchboard_process::{Guardian, ProcessSupervisor, SupervisorOptions, run_guardian};
@@ -54,8 +55,8 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// A guardian that runs this program. `/proc/self/exe` is the running program, even if its file was
-    /// replaced.
+    /// A guardian that runs this program. `/proc/self/exe` is the running program, even if its file
+    /// was replaced.
     pub fn new(
         program: impl Into<PathBuf>,
         args: impl IntoIterator<Item = impl Into<OsString>>,
@@ -99,14 +100,15 @@ enum GuardianState {
     Started(GuardianProcess),
     /// The process knows its host and the groups of its children.
     Watching(GuardianProcess),
-    /// The host is shutting down and the process was killed, or no process could be started (`None`).
+    /// The host is shutting down and the process was killed, or no process could be started
+    /// (`None`).
     Stopped(Option<GuardianProcess>),
 }
 
 #[derive(Debug)]
 struct GuardianProcess {
     pid: Pid,
-    /// The kernel closes it when the host dies. That is the signal for the guardian.
+    /// The kernel closes it when the host dies, and the guardian then cleans up.
     pipe: File,
 }
 
@@ -165,13 +167,13 @@ impl GuardianHandle {
         }
     }
 
-    /// Kills the guardian: the host has ended all children. The guardian is reaped on drop, so that it
-    /// exits while the host finishes its own shutdown.
+    /// Kills the guardian: the host has ended all children. The guardian is reaped on drop, so that
+    /// it exits while the host finishes its own shutdown.
     pub(crate) fn stop(&self) {
         let state = &mut *lock(&self.state);
         match std::mem::replace(state, GuardianState::Stopped(None)) {
             GuardianState::Started(process) | GuardianState::Watching(process) => {
-                // Before the pipe closes, which the guardian would take for the death of the host.
+                // Kill first: a closed pipe would tell the guardian that the host died.
                 let _ = rustix::process::kill_process(process.pid, Signal::KILL);
                 *state = GuardianState::Stopped(Some(process));
             }
@@ -208,8 +210,8 @@ impl GuardianProcess {
         let _ = rustix::io::retry_on_intr(wait);
     }
 
-    /// Sends a message, or drops it if the pipe is full: a guardian that does not read must not block
-    /// its host.
+    /// Sends a message, or drops it if the pipe is full: a guardian that does not read must not
+    /// block its host.
     fn send(&self, message: &Message) {
         use std::io::Write as _;
         let sent = (&self.pipe).write_all(message.to_string().as_bytes());
@@ -228,8 +230,8 @@ fn start(program: &Path, args: &[OsString]) -> io::Result<GuardianProcess> {
         reason = "the guardian is not a server's process and must outlive this one"
     )]
     let mut command = Command::new(program);
-    // Only options with which the standard library uses `posix_spawn` instead of `fork`. The guardian
-    // does the rest of its setup itself.
+    // Only options with which the standard library uses `posix_spawn` instead of `fork`. The
+    // guardian does the rest of its setup itself.
     command
         .args(args)
         .env_clear()

@@ -1,7 +1,8 @@
 //! The identity of a host process as text, for cleaning up after a crash.
 //!
 //! A guardian can be killed, too. So a program may write a [`HostRecord`] of each of its hosts to a
-//! file; its next start reads the records of hosts that are gone and kills what they left. This module
+//! file; its next start reads the records of hosts that are gone and kills their remaining
+//! processes. This module
 //! reads and writes no files. Invariant: only processes with the marker of a host that is certainly
 //! gone are killed.
 

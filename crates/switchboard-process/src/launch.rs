@@ -1,7 +1,7 @@
 //! The description of a child process to start, and the error if it cannot be started.
 //!
-//! This module starts nothing; see [`spawn`](crate::spawn). Invariant: if a [`Launch`] has a resolver,
-//! no other file than the one it returns is executed.
+//! This module starts nothing; see [`spawn`](crate::spawn). Invariant: if a [`Launch`] has a
+//! resolver, no other file than the one it returns is executed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,8 +43,8 @@ impl Launch {
         }
     }
 
-    /// Runs the resolver and returns the file to execute. `None` means that there is no resolver and
-    /// that `command` is searched on the `PATH`.
+    /// Runs the resolver and returns the file to execute. `None` means that there is no resolver
+    /// and that `command` is searched on the `PATH`.
     pub(crate) fn resolve_executable(&self) -> Result<Option<PathBuf>, SpawnError> {
         let Some(resolver) = &self.resolver else {
             return Ok(None);

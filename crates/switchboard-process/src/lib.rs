@@ -1,9 +1,9 @@
-//! Child processes that leave no survivors.
+//! Starts child processes and ends them together with everything that they started.
 //!
-//! A [`ProcessSupervisor`] starts each child as the leader of a process group and has the kernel kill
-//! the child when the host dies. When a child ends, the supervisor ends its group, and on Linux also
-//! the processes that left the group: they carry the marker variable [`MARKER_VARIABLE`] in their
-//! environment. [`Launch::keep_daemons`] turns the latter off.
+//! A [`ProcessSupervisor`] starts each child as the leader of a process group and has the kernel
+//! kill the child when the host dies. When a child ends, the supervisor ends its group, and on
+//! Linux also the processes that left the group: they carry the marker variable [`MARKER_VARIABLE`]
+//! in their environment. [`Launch::keep_daemons`] turns the latter off.
 //!
 //! For a single helper program, use [`Program`]:
 //!
@@ -35,7 +35,8 @@
 //! configuration, or of the other crates.
 //!
 //! `switchboard::process` re-exports [`Program`] and the three options. The supervisor itself,
-//! [`Launch`] and their errors are internal to the switchboard crates and have no stability promise.
+//! [`Launch`] and their errors are internal to the switchboard crates and have no stability
+//! promise.
 
 mod child;
 mod child_process;

@@ -86,8 +86,8 @@ pub(crate) struct EnvironReader {
 }
 
 impl EnvironReader {
-    /// The markers in the environment that a process was started with. Empty if the process has exited
-    /// or its environment is not readable.
+    /// The markers in the environment that a process was started with. Empty if the process has
+    /// exited or its environment is not readable.
     pub(crate) fn markers(&mut self, pid: Pid) -> impl Iterator<Item = EnvMarker> {
         self.buffer.clear();
         let path = format!("/proc/{}/environ", pid.as_raw_nonzero());

@@ -68,7 +68,8 @@ impl Program {
         self
     }
 
-    /// Starts the program as the leader of a process group. The kernel kills it if this process dies.
+    /// Starts the program as the leader of a process group. The kernel kills it if this process
+    /// dies.
     pub async fn start(self) -> Result<RunningProgram, ProgramError> {
         let supervisor = ProcessSupervisor::new(SupervisorOptions::new());
         let launch = Launch {

@@ -100,8 +100,8 @@ pub(crate) fn terminate(scan: impl Fn() -> Vec<ProcessIdentity>) -> bool {
     !processes.is_empty()
 }
 
-/// Kills the processes that `scan` finds and waits until they are gone. With `expect_survivors`, one
-/// empty scan is not trusted.
+/// Kills the processes that `scan` finds and waits until they are gone. With `expect_survivors`,
+/// one empty scan is not trusted.
 pub(crate) fn kill_all(scan: impl Fn() -> Vec<ProcessIdentity>, expect_survivors: bool) {
     let killed = kill_until_quiet(&scan, expect_survivors);
     if !killed.is_empty() {

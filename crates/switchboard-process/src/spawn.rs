@@ -1,8 +1,8 @@
 //! Starts one child process as the leader of a new process group.
 //!
-//! Blocks; the supervisor calls it on its [spawn thread](crate::spawn_thread). Registering the child
-//! and ending it are not done here. Invariant: a child is the same whichever [`SpawnMethod`] created
-//! it: own process group, killed with its parent thread, no inherited descriptors, no blocked signals.
+//! Blocks; the supervisor calls it on its [spawn thread](crate::spawn_thread). Registering the
+//! child and ending it are not done here. Invariant: every [`SpawnMethod`] creates the same child:
+//! own process group, killed with its parent thread, no inherited descriptors, no blocked signals.
 
 mod close_fds;
 mod fork;
@@ -21,7 +21,7 @@ use crate::launch::{Launch, SpawnError};
 /// The host's ends of the pipes to a child.
 #[derive(Debug)]
 pub struct ChildPipes {
-    /// The child reads what is written here.
+    /// The child's input.
     pub stdin: ChildStdin,
     /// The child's output.
     pub stdout: ChildStdout,
@@ -56,8 +56,8 @@ impl SpawnMethod {
     }
 }
 
-/// Starts a child. Executes `executable` if given; otherwise searches `launch.command` on the child's
-/// `PATH`.
+/// Starts a child. Executes `executable` if given; otherwise searches `launch.command` on the
+/// child's `PATH`.
 pub(crate) fn spawn(
     launch: &Launch,
     executable: Option<&Path>,

@@ -2,9 +2,9 @@
 //!
 //! `PR_SET_PDEATHSIG` kills a child when the *thread* that started it exits, and runtimes start and
 //! stop their threads. So one dedicated thread starts all children of a host. Invariant: it lives
-//! exactly as long as a [`SpawnThread`] handle: the supervisor and each of its children hold one. The
-//! thread may block, for example on a program on a hanging file system; only other starts and scans
-//! for escaped processes wait for it.
+//! exactly as long as a [`SpawnThread`] handle: the supervisor and each of its children hold one.
+//! The thread may block, for example on a program on a hanging file system; only other starts and
+//! scans for escaped processes wait for it.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::lock::lock;
 
-/// Jobs that wait for the thread. A start takes about a millisecond, so callers beyond this many wait
-/// briefly for a free slot.
+/// Jobs that wait for the thread. A start takes about a millisecond, so callers beyond this many
+/// wait briefly for a free slot.
 const QUEUE_CAPACITY: usize = 16;
 
 type Job = Box<dyn FnOnce() + Send>;

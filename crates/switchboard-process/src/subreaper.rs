@@ -19,13 +19,13 @@ const MAX_DESCENDANTS: usize = 65_536;
 
 /// This process adopts orphaned descendants.
 ///
-/// Only for programs whose only children are those of their supervisor: **a child that the supervisor
-/// did not start counts as an orphan**. It is reaped when it exits, and killed when the supervisor
-/// shuts down. Do not use this in a program that starts processes by other means.
+/// Only for programs whose only children are those of their supervisor: **a child that the
+/// supervisor did not start counts as an orphan**. It is reaped when it exits, and killed when the
+/// supervisor shuts down. Do not use this in a program that starts processes by other means.
 ///
-/// Children that existed before [`Subreaper::enable`] (a shell that `exec`s this program may have left
-/// some) are not ended. Since their orphans cannot be told apart from others, an orphan is then ended
-/// only if it carries the marker of the host.
+/// Children that existed before [`Subreaper::enable`] (a shell that `exec`s this program may have
+/// left some) are not ended. Since their orphans cannot be told apart from others, an orphan is
+/// then ended only if it carries the marker of the host.
 ///
 /// Linux only. On other systems [`Subreaper::enable`] returns an error.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! Starts the children of one host and ends them with everything they started.
 //!
 //! The supervisor combines the [spawn](crate::spawn) of a child with its registration in the
-//! [tracker](crate::tracker). Invariant: a child whose start nobody waits for any more is killed, and
-//! no child starts after [`ProcessSupervisor::shut_down`] or [`ProcessSupervisor::kill_all`].
+//! [tracker](crate::tracker). Invariants: if the future of [`ProcessSupervisor::start`] is dropped,
+//! the child is killed; no child starts after [`ProcessSupervisor::shut_down`] or
+//! [`ProcessSupervisor::kill_all`].
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,7 +16,7 @@ use crate::spawn::{ChildPipes, spawn};
 use crate::subreaper::Subreaper;
 use crate::tracker::ProcessTracker;
 
-/// How a [`ProcessSupervisor`] looks after its children.
+/// The options of a [`ProcessSupervisor`].
 #[derive(Debug)]
 pub struct SupervisorOptions {
     /// Identifies the children of this supervisor, for scans and for crash recovery.
@@ -79,8 +80,8 @@ impl ProcessSupervisor {
             return Err(SpawnError::SpawningDisabled { command });
         }
         let tracker = self.tracker.clone();
-        // The job creates the `ChildProcess`, which kills the child on drop. If this future is dropped,
-        // the child does not survive.
+        // The job creates the `ChildProcess`, which kills the child on drop. If this future is
+        // dropped, the child does not survive.
         let job = move || start_blocking(&tracker, launch);
         let started = self.tracker.spawn_thread().run(job).await;
         started.unwrap_or_else(|error| {
@@ -89,13 +90,14 @@ impl ProcessSupervisor {
         })
     }
 
-    /// Kills the remaining process groups, then ends escaped processes with SIGTERM and, after a grace
-    /// period, SIGKILL. Every later start fails.
+    /// Kills the remaining process groups, then ends escaped processes with SIGTERM and, after a
+    /// grace period, SIGKILL. Every later start fails.
     pub async fn shut_down(&self) {
         self.tracker.shut_down().await;
     }
 
-    /// Kills the remaining process groups and all escaped processes. Blocks. Every later start fails.
+    /// Kills the remaining process groups and all escaped processes. Blocks. Every later start
+    /// fails.
     pub fn kill_all(&self) {
         self.tracker.kill_all();
     }

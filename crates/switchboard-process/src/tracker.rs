@@ -3,8 +3,8 @@
 //! [`ChildProcess`](crate::ChildProcess) ends a child's group. This module finds and ends the
 //! processes that left the group (daemons): by the [marker](crate::env_marker) in their environment
 //! or, if this process is a [`Subreaper`], among its descendants. It starts no children. Invariant:
-//! after [`ProcessTracker::shut_down`] or [`ProcessTracker::kill_all`] nothing remains of any child,
-//! except for the daemons of children that keep them.
+//! after [`ProcessTracker::shut_down`] or [`ProcessTracker::kill_all`] nothing remains of any
+//! child, except for the daemons of children that keep them.
 
 mod registry;
 
@@ -41,8 +41,8 @@ struct Shared {
     subreaper: Option<Subreaper>,
     guardian: Option<Arc<GuardianHandle>>,
     spawn_thread: SpawnThread,
-    /// Held while a child is started and while orphans are reaped. Otherwise a child that exits before
-    /// it is registered would be reaped as an orphan.
+    /// Held while a child is started and while orphans are reaped. Otherwise a child that exits
+    /// before it is registered would be reaped as an orphan.
     spawn_lock: Mutex<()>,
     registry: Mutex<GroupRegistry>,
     /// The latest scan, shared by all children that ended before it started.
@@ -108,8 +108,8 @@ impl ProcessTracker {
         }
     }
 
-    /// Adds a child that was just started. Returns false if the host is shutting down: the caller must
-    /// drop the child.
+    /// Adds a child that was just started. Returns false if the host is shutting down: the caller
+    /// must drop the child.
     pub(crate) fn register(&self, group: Pid, marker: &EnvMarker) -> bool {
         if let Some(guardian) = &self.shared.guardian {
             guardian.group_started(group);
@@ -117,8 +117,8 @@ impl ProcessTracker {
         self.registry().register(group, marker)
     }
 
-    /// Removes a child whose group has ended, or was killed if `was_killed`. If its daemons were not
-    /// searched for yet, the spawn thread does so soon.
+    /// Removes a child whose group has ended, or was killed if `was_killed`. If its daemons were
+    /// not searched for yet, the spawn thread does so soon.
     pub(crate) fn unregister(&self, group: Pid, child: ChildNumber, was_killed: bool) {
         let is_unchecked = {
             let mut registry = self.registry();
@@ -149,8 +149,8 @@ impl ProcessTracker {
         }
     }
 
-    /// Kills the remaining groups and ends escaped processes with SIGTERM before SIGKILL. Accepts no
-    /// child afterwards.
+    /// Kills the remaining groups and ends escaped processes with SIGTERM before SIGKILL. Accepts
+    /// no child afterwards.
     pub(crate) async fn shut_down(&self) {
         if let Some(since) = self.close() {
             self.end_escaped(SweepScope::AllChildren, since).await;
@@ -166,8 +166,8 @@ impl ProcessTracker {
         self.finish();
     }
 
-    /// Kills the remaining groups. Returns the earliest start of a scan that can have seen all escaped
-    /// processes, or `None` if no process can have escaped.
+    /// Kills the remaining groups. Returns the earliest start of a scan that can have seen all
+    /// escaped processes, or `None` if no process can have escaped.
     fn close(&self) -> Option<Instant> {
         // The registry stays locked, so that no pid is unregistered and reused before the signal.
         let mut registry = self.registry();
@@ -261,8 +261,8 @@ impl ProcessTracker {
         }
     }
 
-    /// Until a killed process is gone, its children are being moved to a new parent, and a scan of the
-    /// process tree can miss them.
+    /// Until a killed process is gone, its children are being moved to a new parent, and a scan of
+    /// the process tree can miss them.
     fn wait_for_killed_groups(&self) {
         // Removed from the list only after the wait, so that concurrent scans wait, too.
         let killed = self.registry().killed_groups().to_vec();
@@ -290,7 +290,8 @@ impl ProcessTracker {
         })
     }
 
-    /// Reaps adopted orphans on SIGCHLD until `stop`. Does nothing unless this process is a subreaper.
+    /// Reaps adopted orphans on SIGCHLD until `stop`. Does nothing unless this process is a
+    /// subreaper.
     pub(crate) fn spawn_orphan_reaper(&self, tasks: &TaskTracker, stop: CancellationToken) {
         if self.shared.subreaper.is_none() {
             return;

@@ -1,7 +1,8 @@
 //! The guardian process: waits until its host is gone, then kills what the host left.
 //!
-//! Runs in a separate process without a runtime. Invariant: the guardian ends only process groups that
-//! its host announced, while they belong to the host's session, and processes with the host's marker.
+//! Runs in a separate process without a runtime. Invariant: the guardian ends only process groups
+//! that its host announced, while they belong to the host's session, and processes with the host's
+//! marker.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -52,11 +53,11 @@ pub(super) fn own_session() -> i32 {
     Stat::of(rustix::process::getpid()).map_or(0, |stat| stat.session)
 }
 
-/// Runs this process as the guardian of the host that started it: waits until the host is gone, ends
-/// everything that the host left, and returns. See [`Guardian`](crate::Guardian).
+/// Runs this process as the guardian of the host that started it: waits until the host is gone,
+/// ends everything that the host left, and returns. See [`Guardian`](crate::Guardian).
 ///
-/// Reads stdin, which is the pipe from the host, and blocks. Call it first in `main`: it closes every
-/// descriptor except the three standard streams.
+/// Reads stdin, which is the pipe from the host, and blocks. Call it first in `main`: it closes
+/// every descriptor except the three standard streams.
 pub fn run_guardian() {
     detach();
     if let Some(host) = WatchedHost::read_until_eof(io::stdin().lock()) {

@@ -1,8 +1,8 @@
 //! Marks the descriptors that a child inherits as close-on-exec.
 //!
-//! Rust opens descriptors with close-on-exec; the embedding program or a library in another language
-//! may not. Invariant: a child's program starts with its three standard streams and no other
-//! descriptor.
+//! Rust opens descriptors with close-on-exec; the embedding program or a library in another
+//! language may not. Invariant: a child's program starts with its three standard streams and no
+//! other descriptor.
 
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -25,8 +25,8 @@ impl FdCloser {
         Self { open_fds }
     }
 
-    /// Marks every descriptor above the standard streams as close-on-exec. Called in the child, on its
-    /// own copies: makes only system calls and does not allocate.
+    /// Marks every descriptor above the standard streams as close-on-exec. Called in the child, on
+    /// its own copies: makes only system calls and does not allocate.
     #[expect(unsafe_code, reason = "only the numbers of the descriptors are known")]
     pub(super) fn mark_cloexec(&self) {
         close_range::mark_all();

@@ -73,7 +73,7 @@ fn command(launch: &Launch, executable: Option<&Path>) -> Command {
 fn set_parent_death_signal(command: &mut Command) {
     let parent = rustix::process::getpid();
     let set_up = move || {
-        // The signal mask of the host is not for the child.
+        // The child must not inherit the signal mask of the host.
         super::vfork::unblock_all();
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         // The parent may have died before the call above.

@@ -1,4 +1,4 @@
-//! Children are identical, whichever [`SpawnMethod`] creates them. Each test runs every method.
+//! Compares the children of all [`SpawnMethod`]s. Each test runs every method.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -24,8 +24,8 @@ const METHODS: [SpawnMethod; 2] = [SpawnMethod::Vfork, SpawnMethod::Fork];
 const METHODS: [SpawnMethod; 1] = [SpawnMethod::Fork];
 
 /// Held for writing while a test creates an executable, for reading while a child starts. A child
-/// that starts while a file is open for writing inherits the descriptor for a moment, and a file that is
-/// open for writing cannot be executed.
+/// that starts while a file is open for writing inherits the descriptor for a moment, and a file
+/// that is open for writing cannot be executed.
 static WRITING: RwLock<()> = RwLock::new(());
 
 fn launch<const N: usize>(command: &str, args: [&str; N]) -> Launch {
@@ -172,8 +172,8 @@ async fn child_blocks_no_signal_and_handles_sigpipe() {
     }
 }
 
-#[cfg(target_os = "linux")]
 /// The session of this process; 0 if its leader is in another pid namespace.
+#[cfg(target_os = "linux")]
 fn session() -> i32 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let (_, after_name) = stat.rsplit_once(')').unwrap();

@@ -1,10 +1,11 @@
 //! Starts a child with `CLONE_VM | CLONE_VFORK`, without copying the page tables of this process.
 //!
-//! After a fork, every thread of the host takes a page fault for each page it writes. Here the child
-//! uses the host's memory until it calls `execve`, and the thread that created it is suspended until
-//! then. `posix_spawn` works the same way, but can neither set the parent-death signal nor close
-//! descriptors (see `docs/adr/0006`). Invariant: before `execve` the child does not allocate, lock or
-//! panic, and runs no signal handler; everything it needs is prepared in a [`ChildSetup`].
+//! After a fork, every thread of the host takes a page fault for each page it writes. Here the
+//! child uses the host's memory until it calls `execve`, and the thread that created it is
+//! suspended until then. `posix_spawn` works the same way, but can neither set the parent-death
+//! signal nor close descriptors (see `docs/adr/0006`). Invariant: before `execve` the child does
+//! not allocate, lock or panic, and runs no signal handler; everything it needs is prepared in a
+//! [`ChildSetup`].
 
 mod exec;
 mod signals;
@@ -36,8 +37,8 @@ const EXEC_FAILED: c_int = 127;
 /// Value that the probe's child writes to the host's memory.
 const PROBE_RAN: i32 = -1;
 
-/// Whether this method works here. Probed once: old kernels ignore unknown flags, sandboxes reject the
-/// call, and emulators give the child a copy of the memory.
+/// Whether this method works here. Probed once: old kernels ignore unknown flags, sandboxes reject
+/// the call, and emulators give the child a copy of the memory.
 pub(super) fn is_supported() -> bool {
     static IS_SUPPORTED: LazyLock<bool> = LazyLock::new(|| probe().unwrap_or(false));
     *IS_SUPPORTED
@@ -116,8 +117,8 @@ struct ChildSetup {
     fd_closer: FdCloser,
     cwd: Option<CString>,
     exec: ExecPlan,
-    /// The errno of the step that failed. The child writes it, and the host reads it after the child
-    /// has exited.
+    /// The errno of the step that failed. The child writes it, and the host reads it after the
+    /// child has exited.
     error: i32,
 }
 
@@ -147,8 +148,8 @@ impl ChildSetup {
 
 extern "C" fn run_setup(setup: *mut c_void) -> c_int {
     #[expect(unsafe_code, reason = "the C library passes a raw pointer")]
-    // SAFETY: `start` passes a `ChildSetup` and does not use it until this process has exited or has
-    // its own memory.
+    // SAFETY: `start` passes a `ChildSetup` and does not use it until this process has exited or
+    // has its own memory.
     let setup = unsafe { &mut *setup.cast::<ChildSetup>() };
     let Err(error) = setup.run();
     setup.error = error.raw_os_error();
@@ -164,8 +165,8 @@ extern "C" fn probe_child(result: *mut c_void) -> c_int {
     0
 }
 
-/// Creates a child that runs `work` in the memory of this process. Returns when the child has exited
-/// or has executed a program.
+/// Creates a child that runs `work` in the memory of this process. Returns when the child has
+/// exited or has executed a program.
 ///
 /// # Safety
 ///
@@ -181,8 +182,8 @@ unsafe fn clone_vfork(
     // A signal handler must not run in the child, where it would act as if it were the host.
     let blocked = signals::BlockedSignals::block_all()?;
     // SAFETY: the child has its own stack, which lives until the child no longer uses it:
-    // `CLONE_VFORK` suspends this thread until the child has exited or has its own memory. For the same
-    // reason nothing else uses the thread-local memory that the two share, or `argument`.
+    // `CLONE_VFORK` suspends this thread until the child has exited or has its own memory. For the
+    // same reason nothing else uses the thread-local memory that the two share, or `argument`.
     let pid = unsafe {
         libc::clone(
             work,

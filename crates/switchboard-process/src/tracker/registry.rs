@@ -1,4 +1,5 @@
-//! The process groups of a host's children, and which children still have to be searched for daemons.
+//! The process groups of a host's children, and which children still have to be searched for
+//! daemons.
 //!
 //! Plain data, no system calls. Invariant: once closed, the registry accepts no child, so a child
 //! that was started concurrently with the shutdown is dropped by its caller.
@@ -56,7 +57,8 @@ impl GroupRegistry {
         !self.is_closed
     }
 
-    /// Removes the group of a child that ended. Returns whether its daemons have to be searched for.
+    /// Removes the group of a child that ended. Returns whether its daemons have to be searched
+    /// for.
     pub(super) fn unregister(&mut self, group: Pid, child: ChildNumber) -> bool {
         self.groups.remove(&group);
         let is_unchecked = self.unchecked.contains(&child);
@@ -66,8 +68,8 @@ impl GroupRegistry {
         is_unchecked
     }
 
-    /// Notes that all members of the child's group ended at `now`. Returns whether its daemons have to
-    /// be searched for.
+    /// Notes that all members of the child's group ended at `now`. Returns whether its daemons have
+    /// to be searched for.
     pub(super) fn note_end(&mut self, child: ChildNumber, now: Instant) -> bool {
         self.last_end = Some(now);
         self.unchecked.contains(&child)
@@ -78,8 +80,8 @@ impl GroupRegistry {
         self.unchecked.remove(&child);
     }
 
-    /// Accepts no more children. `adopts_orphans`: even a child without daemons may have left orphans
-    /// that this process adopted.
+    /// Accepts no more children. `adopts_orphans`: even a child without daemons may have left
+    /// orphans that this process adopted.
     pub(super) fn close(&mut self, adopts_orphans: bool) -> Closing {
         self.is_closed = true;
         let since = match self.last_end {

@@ -1,9 +1,9 @@
 //! The `execve` call of a child, with arguments, environment and candidate files prepared.
 //!
-//! A command is searched as `execvp` does it, on the child's own `PATH` and from the child's working
-//! directory, unless the caller names the file. Only the attempt to execute a candidate shows whether
-//! it is the right one. Invariant: [`ExecPlan::prepare`] allocates everything; [`ExecPlan::exec`]
-//! allocates nothing.
+//! Unless the caller names the file, the command is searched like in `execvp`, but on the child's
+//! own `PATH` and relative to the child's working directory. Only the attempt to execute a
+//! candidate shows whether it is the right one. Invariant: [`ExecPlan::prepare`] allocates
+//! everything; [`ExecPlan::exec`] allocates nothing.
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;
@@ -126,8 +126,8 @@ impl CStringArray {
 #[expect(unsafe_code, reason = "the system call has no safe wrapper")]
 fn execve(file: &CStr, arguments: &CStringArray, environment: &CStringArray) -> Errno {
     let (arguments, environment) = (arguments.pointers.as_ptr(), environment.pointers.as_ptr());
-    // SAFETY: both arrays end with a null pointer. All other pointers point to C strings owned by the
-    // arrays or, for the file that a shell runs, by the `ExecPlan`.
+    // SAFETY: both arrays end with a null pointer. All other pointers point to C strings owned by
+    // the arrays or, for the file that a shell runs, by the `ExecPlan`.
     unsafe {
         libc::execve(file.as_ptr(), arguments, environment);
     }

@@ -45,7 +45,8 @@ impl Drop for BlockedSignals {
 }
 
 /// Called in the child: resets handled signals to their default. Signals that the host ignores stay
-/// ignored, except SIGPIPE: every Rust program ignores it, and most other programs expect the default.
+/// ignored, except SIGPIPE: every Rust program ignores it, and most other programs expect the
+/// default.
 pub(super) fn reset_handlers() {
     for signal in 1..=libc::SIGRTMAX() {
         if signal == libc::SIGPIPE || is_handled(signal) {
