@@ -3,8 +3,8 @@
 //! For peers that carry messages by other means than a byte stream, and for tests. A server that is
 //! called directly ([`dispatch`]) and one that speaks JSON-RPC itself ([`stream`]) behave alike.
 //!
-//! Invariant: a response goes to the request with its id, in any order; each request gets one response,
-//! or none if it was cancelled. Nothing that the adapter started outlives it.
+//! Invariant: a response goes to the request with its id, in any order; each request gets one
+//! response, or none if it was cancelled. Nothing that the adapter started outlives it.
 
 mod dispatch;
 mod in_flight;
@@ -51,14 +51,14 @@ const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone)]
 pub struct JsonRpcAdapter {
     inner: Arc<Inner>,
-    /// Cancels `closed` with the last clone. Futures of requests hold neither this nor `inner`, so they
-    /// end then.
+    /// Cancels `closed` with the last clone. Futures of requests hold neither this nor `inner`, so
+    /// they end then.
     _close_guard: Arc<DropGuard>,
 }
 
 struct Inner {
-    /// The latest session; `initialize` starts a new one. An older session ends when its requests have
-    /// ended.
+    /// The latest session; `initialize` starts a new one. An older session ends when its requests
+    /// have ended.
     session: Mutex<AdapterSession>,
     backend: Backend,
     call_timeout: Duration,
@@ -93,8 +93,8 @@ impl AdapterSession {
 
 impl JsonRpcAdapter {
     /// Connects to a server. Each request fails after `call_timeout` (at most a day). The receiver
-    /// yields the messages that the server sends unasked: change notifications, progress, requests. It
-    /// may be dropped.
+    /// yields the unsolicited messages of the server: change notifications, progress and requests.
+    /// It may be dropped.
     ///
     /// Must be called within a tokio runtime.
     pub fn connect(
@@ -128,8 +128,8 @@ impl JsonRpcAdapter {
 
     /// Handles one message. Returns `None` for notifications, responses, and cancelled requests.
     ///
-    /// The message is accepted when this function returns, not when the future is polled, so messages
-    /// keep the order of these calls. Dropping the future cancels the request.
+    /// The message is accepted when this function returns, not when the future is polled, so
+    /// messages keep the order of these calls. Dropping the future cancels the request.
     pub fn handle(&self, message: &str) -> impl Future<Output = Option<Json>> + Send + use<> {
         let handled = self.inner.accept(message);
         async move {
@@ -140,8 +140,8 @@ impl JsonRpcAdapter {
         }
     }
 
-    /// Drops requests in flight without a response, closes the connection if there is one, and ignores
-    /// every later message. Dropping the last clone does the same and releases the server.
+    /// Drops requests in flight without a response, closes the connection if there is one, and
+    /// ignores every later message. Dropping the last clone does the same and releases the server.
     pub fn close(&self) {
         self.inner.closed.cancel();
         *lock(&self.inner.session) = AdapterSession::new();
@@ -236,8 +236,8 @@ impl Inner {
     /// The session of a request: a new one for `initialize`, none after `close`.
     fn session_for(&self, request: &Request) -> Option<AdapterSession> {
         let mut session = lock(&self.session);
-        // Checked under the lock: `close` replaces the session under the same lock, and no connection
-        // may be opened after that.
+        // Checked under the lock: `close` replaces the session under the same lock, and no
+        // connection may be opened after that.
         if self.closed.is_cancelled() {
             return None;
         }

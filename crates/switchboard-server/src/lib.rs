@@ -1,9 +1,9 @@
 //! MCP servers inside a Rust program.
 //!
-//! [`InProcessServer`] turns typed functions of the program into tools, resources and prompts. Input
-//! and output schemas come from the Rust types. A call is a function call: no child process is started
-//! and no JSON text is exchanged. The crate does not connect to servers; that is the job of the crate
-//! `switchboard`.
+//! [`InProcessServer`] turns typed functions of the program into tools, resources and prompts.
+//! Input and output schemas come from the Rust types. A call is a function call: no child process
+//! is started and no JSON text is exchanged. The crate does not connect to servers; that is the job
+//! of the crate `switchboard`.
 //!
 //! ```
 //! use schemars::JsonSchema;
@@ -51,8 +51,8 @@
 //! # }
 //! ```
 //!
-//! A program usually adds such a server to a `switchboard::Host`, which validates arguments and checks
-//! permissions before it calls the server.
+//! A program usually adds such a server to a `switchboard::Host`, which validates arguments and
+//! checks permissions before it calls the server.
 //!
 //! | module | responsible for |
 //! |---|---|

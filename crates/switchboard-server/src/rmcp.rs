@@ -1,8 +1,9 @@
 //! Runs servers made with the official SDK (crate `rmcp`) in this process.
 //!
-//! The SDK's own service loop serves each connection over an in-memory stream; all connections share
-//! the one handler. Invariant: the loop of a connection ends with the connection, even during a request;
-//! a request's work ends soon after the request was cancelled; the handler outlives both.
+//! The SDK's own service loop serves each connection over an in-memory stream; all connections
+//! share the one handler. Invariant: the loop of a connection ends with the connection, even during
+//! a request; a request's work ends soon after the request was cancelled; the handler outlives
+//! both.
 
 use std::borrow::Cow;
 use std::future::ready;
@@ -34,9 +35,9 @@ const CANCEL_GRACE: Duration = Duration::from_secs(1);
 /// A server made with the official SDK. It can be connected to any number of hosts, which share the
 /// handler; each connection has its own peer.
 ///
-/// A handler that panics fails only the one request. When a connection ends, the work for its requests
-/// is dropped. When a request is cancelled or times out, its work is dropped one second later; until
-/// then the handler can clean up, notified by the `ct` of its request.
+/// A handler that panics fails only the one request. When a connection ends, the work for its
+/// requests is dropped. When a request is cancelled or times out, its work is dropped one second
+/// later; until then the handler can clean up, notified by the `ct` of its request.
 pub fn rmcp_server(handler: impl ServerHandler) -> ServerInstance {
     ServerInstance::stream(RmcpConnector {
         handler: Arc::new(handler),
@@ -52,7 +53,8 @@ struct RmcpConnector<H> {
 impl<H: ServerHandler> Connector for RmcpConnector<H> {
     fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         let disconnected = CancellationToken::new();
-        // Two duplex streams, one per direction, so that each side sees the end of either direction.
+        // Two duplex streams, one per direction, so that each side sees the end of either
+        // direction.
         let (reader, server_writer) = duplex(BUFFER_BYTES);
         let (server_reader, writer) = duplex(BUFFER_BYTES);
         let service = CancellableService {
@@ -101,7 +103,7 @@ impl AsyncRead for GuardedReader {
 /// The handler, for one connection. Drops the handler's work when the connection ends.
 struct CancellableService<H> {
     handler: Arc<H>,
-    /// Cancelled when the connection ends. The SDK leaves it to handlers to stop then.
+    /// Cancelled when the connection ends. The SDK does not stop handlers then.
     disconnected: CancellationToken,
 }
 
@@ -130,7 +132,7 @@ impl<H: ServerHandler> Service<RoleServer> for CancellableService<H> {
         request: ClientRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        // The SDK only cancels `ct`; a handler that ignores it would run on.
+        // The SDK only cancels `ct`; a handler that ignores it would continue.
         let cancelled = context.ct.clone();
         let grace_expired = async {
             cancelled.cancelled().await;

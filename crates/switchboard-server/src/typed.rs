@@ -1,7 +1,8 @@
 //! Servers made of typed functions.
 //!
-//! [`InProcessServer`] is the builder and the running server; one module each for its tools, resources
-//! and prompts. The conversion between JSON and Rust types (`arguments`, `output`, `schema`) is private.
+//! [`InProcessServer`] is the builder and the running server; one module each for its tools,
+//! resources and prompts. The conversion between JSON and Rust types (`arguments`, `output`,
+//! `schema`) is private.
 
 mod arguments;
 mod context;
@@ -28,7 +29,7 @@ pub use resource::{InProcessResource, InProcessTemplate, ResourceOutput};
 pub use server::InProcessServer;
 pub use tool::InProcessTool;
 
-/// Panics because the program registered something that can never work.
+/// Panics because of an invalid registration, such as a tool without a name.
 #[track_caller]
 #[expect(
     clippy::panic,
@@ -38,8 +39,8 @@ fn registration_panic(why: &str) -> ! {
     panic!("{why}")
 }
 
-/// The error of a request whose handler panicked. Contains the panic message, because the handler is
-/// part of this program.
+/// The error of a request whose handler panicked. Contains the panic message, because the handler
+/// is part of this program.
 fn panic_error(what: &str, payload: &(dyn Any + Send)) -> ErrorObject {
     let message = match panic_message(payload) {
         Some(message) => format!("{what} panicked: {message}"),

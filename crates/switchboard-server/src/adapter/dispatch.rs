@@ -34,8 +34,8 @@ type MethodResult = Result<Box<RawValue>, ErrorObject>;
 
 pub(super) struct Dispatcher {
     server: Arc<dyn LocalServer>,
-    /// Compiled input schemas by tool, each with the text it was compiled from. Entries of removed tools
-    /// are dropped.
+    /// Compiled input schemas by tool, each with the text it was compiled from. Entries of removed
+    /// tools are dropped.
     schemas: Mutex<HashMap<String, (Json, Arc<CompiledSchema>)>>,
     subscriptions: Arc<ResourceSubscriptions>,
     server_messages: mpsc::Sender<Json>,
@@ -73,7 +73,8 @@ impl Dispatcher {
         let timeout = unconstrained(tokio::time::sleep(self.call_timeout));
         let result = tokio::select! {
             biased;
-            // The only outcome from outside is a cancellation: there is no connection that could fail.
+            // The only outcome from outside is a cancellation: there is no connection that could
+            // fail.
             Ok(_) = &mut in_flight.outcome => return None,
             result = work => result.unwrap_or_else(|_| {
                 let why = format!("{label} panicked; this is a bug in the server");
@@ -227,7 +228,8 @@ impl Dispatcher {
         }
     }
 
-    /// Sends a progress notification, or drops it if the receiver is full: calls do not wait for it.
+    /// Sends a progress notification, or drops it if the receiver is full: calls do not wait for
+    /// it.
     fn send_progress(&self, token: &Value, progress: &Progress) {
         let Ok(Value::Object(mut params)) = serde_json::to_value(progress) else {
             return;

@@ -68,7 +68,8 @@ impl InFlight {
         })
     }
 
-    /// Ends the request with this id. Does nothing if there is none, for example because it has ended.
+    /// Ends the request with this id. Does nothing if there is none, for example because it has
+    /// ended.
     pub(super) fn resolve(&self, id: &Id, outcome: RequestOutcome) {
         let entry = lock(&self.state).requests.remove(id);
         if let Some((_, sender)) = entry {

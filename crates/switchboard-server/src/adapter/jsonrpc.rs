@@ -34,26 +34,26 @@ pub(super) enum Id {
     String(String),
 }
 
-/// The members of a message. Distinguishes an absent `id` from `"id": null`, which is an error and not a
-/// notification.
+/// The members of a message. Distinguishes an absent `id` from `"id": null`, which is an error and
+/// not a notification.
 #[derive(Deserialize)]
 pub(super) struct RawMessage<'a> {
     #[serde(default)]
     jsonrpc: Option<String>,
-    #[serde(default, borrow, deserialize_with = "some")]
+    #[serde(default, borrow, deserialize_with = "deserialize_some")]
     id: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) method: Option<String>,
     #[serde(default, borrow)]
     params: Option<&'a RawValue>,
-    #[serde(default, borrow, deserialize_with = "some")]
+    #[serde(default, borrow, deserialize_with = "deserialize_some")]
     result: Option<&'a RawValue>,
     #[serde(default, borrow)]
     error: Option<&'a RawValue>,
 }
 
 /// Deserializes a member that is present, `null` included, as `Some`.
-fn some<'de: 'a, 'a, D: Deserializer<'de>>(
+fn deserialize_some<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)

@@ -1,8 +1,8 @@
 //! Forwards change notifications of a server, merged while the receiver is busy, and keeps resource
 //! subscriptions.
 //!
-//! Invariant: each kind of change, and each subscribed resource, is pending at most once, so the pending
-//! notifications are bounded by the number of subscriptions.
+//! Invariant: each kind of change, and each subscribed resource, is pending at most once, so the
+//! pending notifications are bounded by the number of subscriptions.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,8 @@
 //! Forwards JSON-RPC messages over a byte stream to a server that speaks the protocol itself.
 //!
-//! Each `initialize` opens a new connection. Requests keep their ids, and a response is matched by its
-//! id. Invariant: a server that does not read, does not respond or is gone delays its own requests by
-//! their time limit at most, and nothing else.
+//! Each `initialize` opens a new connection. Requests keep their ids, and a response is matched by
+//! its id. Invariant: a server that does not read, does not respond or is gone delays its own
+//! requests by their time limit at most, and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +45,8 @@ impl StreamBackend {
         }
     }
 
-    /// Opens a connection in the background. Messages are queued until it is open; if that fails, their
-    /// requests fail.
+    /// Opens a connection in the background. Messages are queued until it is open; if that fails,
+    /// their requests fail.
     pub(super) fn open(&self, in_flight: &Arc<InFlight>) -> Arc<StreamConnection> {
         let queue = Arc::new(WriteQueue::new());
         let muted = Arc::new(AtomicBool::new(false));
@@ -269,8 +269,8 @@ impl ConnectionTask {
         }
     }
 
-    /// Forwards a request or notification of the server if the receiver has room. Responses must not
-    /// wait for it, so otherwise a request is refused and a notification dropped.
+    /// Forwards a request or notification of the server if the receiver has room. Responses must
+    /// not wait for it, so otherwise a request is refused and a notification dropped.
     fn forward_server_message(
         &self,
         text: &str,

@@ -1,8 +1,8 @@
 //! The lines that wait to be written to a stream server.
 //!
-//! Invariant: lines are written in the order in which they were queued. A message waits for room in the
-//! queue. A control line (a cancellation, or the refusal of a server's request) is queued by code that
-//! cannot wait, so it has its own limit and does not depend on that room.
+//! Invariant: lines are written in the order in which they were queued. A message waits for room in
+//! the queue. A control line (a cancellation, or the refusal of a server's request) is queued by
+//! code that cannot wait, so it has its own limit and does not depend on that room.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,12 +16,14 @@ use tokio::time::{Instant, timeout_at};
 
 /// Maximum number of queued messages. Senders of further ones wait.
 const MAX_MESSAGES: usize = 1024;
-/// Maximum number of queued control lines. Further ones are dropped: the server has not read for long.
+/// Maximum number of queued control lines. Further ones are dropped,
+/// because the server does not read its input.
 const MAX_CONTROL_LINES: usize = 1024;
 
 pub(super) struct WriteQueue {
     lines: Mutex<VecDeque<QueuedLine>>,
-    /// One permit per message that may still be queued. Fair, so that waiting senders keep their order.
+    /// One permit per message that may still be queued. Fair, so that waiting senders keep their
+    /// order.
     room: Semaphore,
     /// Wakes the writer.
     queued: Notify,

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::error::{ToolError, ToolResult};
 use super::server::{InProcessServer, ServerShared};
 
-/// The call that a handler runs for: cancellation, progress, `_meta`, and the state that all handlers of
-/// the server share.
+/// The call that a handler runs for: cancellation, progress, `_meta`, and the state that all
+/// handlers of the server share.
 ///
 /// Cheap to clone; can be moved into tasks and threads.
 #[derive(Clone)]
@@ -75,8 +75,8 @@ impl ToolContext {
         &self.call.cancellation
     }
 
-    /// Reports progress, which also resets the idle timeout of the call. Dropped silently if no client
-    /// listens, or if the client reads too slowly.
+    /// Reports progress, which also resets the idle timeout of the call. Dropped silently if no
+    /// client listens, or if the client reads too slowly.
     pub fn report(&self, progress: Progress) {
         self.call.reporter.report(progress);
     }
@@ -86,8 +86,8 @@ impl ToolContext {
         self.report(Progress::new(done).of(total).message(message));
     }
 
-    /// The server of the tool, for a tool that changes its own server. A handler that captures a clone
-    /// of its server instead creates a reference cycle.
+    /// The server of the tool, for a tool that changes its own server. A handler that captures a
+    /// clone of its server instead creates a reference cycle.
     pub fn server(&self) -> InProcessServer {
         InProcessServer::from_shared(&self.call.server)
     }

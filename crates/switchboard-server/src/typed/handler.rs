@@ -1,9 +1,9 @@
 //! Turns async and blocking functions of several signatures into one erased handler type.
 //!
-//! The type parameter `Signature` of the traits distinguishes the signatures for the compiler, which
-//! infers it. Invariants: the arguments are parsed before the function starts; the function starts when
-//! its future is first polled; if the call ends early (dropped or panicked), the context's cancellation
-//! token is cancelled.
+//! The type parameter `Signature` of the traits distinguishes the signatures for the compiler,
+//! which infers it. Invariants: the arguments are parsed before the function starts; the function
+//! starts when its future is first polled; if the call ends early (dropped or panicked), the
+//! context's cancellation token is cancelled.
 
 use std::future::ready;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -26,10 +26,11 @@ use super::output::{OutputFormat, OutputShape, ToolOutput};
 use super::server::ServerShared;
 use super::{panic_error, schema};
 
-/// An async function that can be a tool. Its parameters are nothing, the arguments, a [`ToolContext`],
-/// or the arguments and a [`ToolContext`]. It returns a [`ToolResult`].
+/// An async function that can be a tool. Its parameters are nothing, the arguments, a
+/// [`ToolContext`], or the arguments and a [`ToolContext`]. It returns a [`ToolResult`].
 ///
-/// The arguments are one type with `Deserialize` and `JsonSchema`; see [`ToolOutput`] for return types.
+/// The arguments are one type with `Deserialize` and `JsonSchema`; see [`ToolOutput`] for return
+/// types.
 #[diagnostic::on_unimplemented(
     message = "this cannot be the handler of a tool",
     label = "not a handler",
@@ -102,8 +103,8 @@ pub struct HandlerInput<'a> {
     call: LocalCall<'a>,
     tool: &'a Arc<str>,
     server: &'a Arc<ServerShared>,
-    /// Cancels the context if the call ends early. `None` if the handler takes no context, which saves
-    /// the allocation of a token.
+    /// Cancels the context if the call ends early. `None` if the handler takes no context, which
+    /// saves the allocation of a token.
     cancel_guard: Option<DropGuard>,
 }
 
@@ -194,8 +195,8 @@ impl HandlerInput<'_> {
     }
 }
 
-/// Runs `work` on a thread of the blocking pool. If this future is dropped before `work` starts, `work`
-/// never runs. A panic of `work` continues in the caller.
+/// Runs `work` on a thread of the blocking pool. If this future is dropped before `work` starts,
+/// `work` never runs. A panic of `work` continues in the caller.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> ToolResult<T> + Send + 'static,
 ) -> ToolResult<T> {

@@ -1,7 +1,8 @@
 //! Prompts of an [`InProcessServer`](super::InProcessServer): a function that turns arguments into
 //! messages.
 //!
-//! The schema of the arguments' type determines the prompt's arguments. In MCP they are always strings.
+//! The schema of the arguments' type determines the prompt's arguments. In MCP they are always
+//! strings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,8 +54,8 @@ impl PromptOutput for GetPromptResult {
     }
 }
 
-/// An async function that can be a prompt: without parameters or with one struct of arguments, returning
-/// a [`ToolResult`].
+/// An async function that can be a prompt: without parameters or with one struct of arguments,
+/// returning a [`ToolResult`].
 #[diagnostic::on_unimplemented(
     message = "this cannot be the handler of a prompt",
     label = "not a prompt handler",
@@ -137,8 +138,8 @@ impl InProcessPrompt {
     ///
     /// # Panics
     ///
-    /// If the type of the arguments is not a struct, or has a field that cannot hold a string: clients
-    /// send strings only.
+    /// If the type of the arguments is not a struct, or has a field that cannot hold a string:
+    /// clients send strings only.
     #[track_caller]
     pub fn new<Signature>(
         name: impl Into<String>,
@@ -206,8 +207,8 @@ fn prompt_arguments(schema: &Map<String, Value>) -> Result<Vec<PromptArgument>, 
     arguments.collect()
 }
 
-/// Whether a property accepts a string. A property without `type`, such as a `$ref` to an enum, counts
-/// as accepting.
+/// Whether a property accepts a string. A property without `type`, such as a `$ref` to an enum,
+/// counts as accepting.
 fn accepts_string(schema_type: Option<&Value>) -> bool {
     match schema_type {
         Some(Value::Array(types)) => types.iter().any(|it| it == "string"),

@@ -122,9 +122,9 @@ impl fmt::Debug for InProcessResource {
 
 /// Resources whose URIs match a template.
 ///
-/// The template has expressions of the form `{name}`, which matches one segment of a URI, and `{+name}`,
-/// which may contain slashes (RFC 6570). The function gets the percent-decoded values. They come from
-/// the client: treat a path in one as untrusted input.
+/// The template has expressions of the form `{name}`, which matches one segment of a URI, and
+/// `{+name}`, which may contain slashes (RFC 6570). The function gets the percent-decoded values.
+/// They come from the client: treat a path in one as untrusted input.
 pub struct InProcessTemplate {
     definition: ResourceTemplate,
     matcher: UriMatcher,

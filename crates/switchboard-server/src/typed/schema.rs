@@ -1,7 +1,7 @@
 //! JSON Schemas of Rust types, through `schemars`.
 //!
-//! The result equals that of the official SDK's macros: draft 2020-12, without title and description of
-//! the root type, because the tool has its own.
+//! The result equals that of the official SDK's macros: draft 2020-12, without title and
+//! description of the root type, because the tool has its own.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;

@@ -1,7 +1,7 @@
 //! `InProcessServer`: the registry of typed tools, resources and prompts.
 //!
-//! Clones share one registry, so a change through one clone is visible in every host that the server is
-//! connected to. Invariant: a notification is sent after the change it announces.
+//! Clones share one registry, so a change through one clone is visible in every host that the
+//! server is connected to. Invariant: a notification is sent after the change it announces.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -28,7 +28,8 @@ use super::prompt::{InProcessPrompt, PromptHandler};
 use super::resource::{InProcessResource, InProcessTemplate, ResourceOutput};
 use super::tool::InProcessTool;
 
-/// Notifications that a subscriber may be behind. A subscriber that lags more lists everything again.
+/// Notifications that a subscriber may be behind. A subscriber that lags more lists everything
+/// again.
 const NOTIFICATION_BACKLOG: usize = 64;
 
 /// Items in the order of their registration. Replacing an item keeps its position.
@@ -104,14 +105,15 @@ impl InProcessServer {
     }
 
     /// Adds a value that handlers share. They get it by its type, with
-    /// [`ToolContext::state`](super::ToolContext::state). Replaces an earlier value of the same type.
+    /// [`ToolContext::state`](super::ToolContext::state). Replaces an earlier value of the same
+    /// type.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> Self {
         lock(&self.shared.states).insert(TypeId::of::<S>(), Arc::new(state));
         self
     }
 
-    /// Adds a tool that is an async function; see [`ToolHandler`] for the accepted signatures. Replaces
-    /// an earlier tool of the same name.
+    /// Adds a tool that is an async function; see [`ToolHandler`] for the accepted signatures.
+    /// Replaces an earlier tool of the same name.
     ///
     /// # Panics
     ///
@@ -148,8 +150,8 @@ impl InProcessServer {
         self
     }
 
-    /// Adds a resource: a URI, and the async function that reads it. Replaces an earlier resource with
-    /// the same URI.
+    /// Adds a resource: a URI, and the async function that reads it. Replaces an earlier resource
+    /// with the same URI.
     pub fn resource<F, Fut, R>(
         self,
         uri: impl Into<String>,
@@ -170,8 +172,8 @@ impl InProcessServer {
         self
     }
 
-    /// Adds the resources that a URI template describes; see [`InProcessTemplate`]. If a URI matches
-    /// several templates, the first one reads it.
+    /// Adds the resources that a URI template describes; see [`InProcessTemplate`]. If a URI
+    /// matches several templates, the first one reads it.
     ///
     /// # Panics
     ///
@@ -221,8 +223,8 @@ impl InProcessServer {
 
     /// Advertises the `resources` capability although there are no resources yet.
     ///
-    /// A JSON-RPC client such as the Claude CLI reads the capabilities once, when it connects. Call this
-    /// if the first resource is added later. A `switchboard` host does not need it.
+    /// A JSON-RPC client such as the Claude CLI reads the capabilities once, when it connects. Call
+    /// this if the first resource is added later. A `switchboard` host does not need it.
     pub fn advertise_resources(self) -> Self {
         self.shared
             .advertises_resources
@@ -232,8 +234,8 @@ impl InProcessServer {
 
     /// Advertises the `prompts` capability although there are no prompts yet.
     ///
-    /// A JSON-RPC client such as the Claude CLI reads the capabilities once, when it connects. Call this
-    /// if the first prompt is added later. A `switchboard` host does not need it.
+    /// A JSON-RPC client such as the Claude CLI reads the capabilities once, when it connects. Call
+    /// this if the first prompt is added later. A `switchboard` host does not need it.
     pub fn advertise_prompts(self) -> Self {
         self.shared
             .advertises_prompts
@@ -241,11 +243,12 @@ impl InProcessServer {
         self
     }
 
-    /// Adds a tool to the running server and notifies its clients. Replaces a tool of the same name.
+    /// Adds a tool to the running server and notifies its clients. Replaces a tool of the same
+    /// name.
     ///
     /// A tool that changes its own server gets the server from
-    /// [`ToolContext::server`](super::ToolContext::server). A clone captured by the handler would be a
-    /// reference cycle, and the server would never be freed.
+    /// [`ToolContext::server`](super::ToolContext::server). A clone captured by the handler would
+    /// be a reference cycle, and the server would never be freed.
     pub fn add_tool(&self, tool: InProcessTool) {
         let name = Arc::clone(tool.name());
         lock(&self.shared.tools).insert(name, Arc::new(tool));
@@ -262,8 +265,8 @@ impl InProcessServer {
         existed
     }
 
-    /// Adds a resource to the running server and notifies its clients. Replaces a resource with the same
-    /// URI. See [`advertise_resources`](Self::advertise_resources) if it is the first one.
+    /// Adds a resource to the running server and notifies its clients. Replaces a resource with the
+    /// same URI. See [`advertise_resources`](Self::advertise_resources) if it is the first one.
     pub fn add_resource(&self, resource: InProcessResource) {
         let uri = resource.definition().uri.as_str().into();
         lock(&self.shared.resources).insert(uri, Arc::new(resource));
@@ -278,8 +281,8 @@ impl InProcessServer {
         self.shared.notify(ServerNotification::ResourcesChanged);
     }
 
-    /// Removes the resource with this URI, or this template, from the running server and notifies its
-    /// clients. Returns whether it existed.
+    /// Removes the resource with this URI, or this template, from the running server and notifies
+    /// its clients. Returns whether it existed.
     pub fn remove_resource(&self, uri: &str) -> bool {
         let resource = lock(&self.shared.resources).shift_remove(uri);
         let template = lock(&self.shared.templates).shift_remove(uri);
@@ -296,15 +299,16 @@ impl InProcessServer {
             .notify(ServerNotification::ResourceUpdated(uri.into()));
     }
 
-    /// Adds a prompt to the running server and notifies its clients. Replaces a prompt of the same name.
-    /// See [`advertise_prompts`](Self::advertise_prompts) if it is the first one.
+    /// Adds a prompt to the running server and notifies its clients. Replaces a prompt of the same
+    /// name. See [`advertise_prompts`](Self::advertise_prompts) if it is the first one.
     pub fn add_prompt(&self, prompt: InProcessPrompt) {
         let name = prompt.definition().name.as_str().into();
         lock(&self.shared.prompts).insert(name, Arc::new(prompt));
         self.shared.notify(ServerNotification::PromptsChanged);
     }
 
-    /// Removes a prompt from the running server and notifies its clients. Returns whether it existed.
+    /// Removes a prompt from the running server and notifies its clients. Returns whether it
+    /// existed.
     pub fn remove_prompt(&self, name: &str) -> bool {
         let existed = lock(&self.shared.prompts).shift_remove(name).is_some();
         if existed {
@@ -331,8 +335,8 @@ fn items<T>(registry: &Registry<T>) -> Vec<Arc<T>> {
     lock(registry).values().cloned().collect()
 }
 
-/// Runs a handler of a resource or prompt. Its failure, or panic, becomes a JSON-RPC error: only the
-/// results of tools have an `isError` flag.
+/// Runs a handler of a resource or prompt. Its failure, or panic, becomes a JSON-RPC error: only
+/// the results of tools have an `isError` flag.
 async fn run_handler<T>(
     what: String,
     work: impl Future<Output = ToolResult<T>>,

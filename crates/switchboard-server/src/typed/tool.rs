@@ -121,8 +121,8 @@ impl InProcessTool {
         self
     }
 
-    /// Makes the Claude CLI show the tool to the model from the first turn, instead of only after a tool
-    /// search.
+    /// Makes the Claude CLI show the tool to the model from the first turn, instead of only after a
+    /// tool search.
     pub fn always_load(self) -> Self {
         self.meta(META_ALWAYS_LOAD, true)
     }

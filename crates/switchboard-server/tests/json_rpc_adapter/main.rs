@@ -70,7 +70,7 @@ fn text_of(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap()
 }
 
-/// The next message that the server sends unasked.
+/// The next unsolicited message of the server.
 async fn next_message(receiver: &mut mpsc::Receiver<Json>) -> Value {
     receiver.recv().await.unwrap().to_value().unwrap()
 }
