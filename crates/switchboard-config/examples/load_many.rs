@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, json};
 use switchboard_config::{ConfigSource, ConfigSources, load};
 
-const LAYERS: usize = 5;
-const SERVERS_PER_LAYER: usize = 100;
+const SOURCES: usize = 5;
+const SERVERS_PER_SOURCE: usize = 100;
 const ROUNDS: usize = 200;
 
 fn main() -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     let mut files = Vec::new();
-    for layer in 0..LAYERS {
-        let path = folder.path().join(format!("{layer}.json"));
-        fs::write(&path, document(layer))?;
+    for source in 0..SOURCES {
+        let path = folder.path().join(format!("{source}.json"));
+        fs::write(&path, document(source))?;
         files.push(path);
     }
-    let file = |layer: usize| files.get(layer).cloned();
+    let file = |source: usize| files.get(source).cloned();
     let sources = ConfigSources {
         managed: file(0),
         command_line: file(1).into_iter().map(ConfigSource::File).collect(),
@@ -37,21 +37,21 @@ fn main() -> io::Result<()> {
     let environment = HashMap::from([("TOKEN".to_owned(), "secret".to_owned())]);
     let mut times: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
-            let begun = Instant::now();
+            let started = Instant::now();
             let loaded = load(&sources, &environment);
-            let took = begun.elapsed();
-            assert_eq!(loaded.config.servers.len(), LAYERS * SERVERS_PER_LAYER);
+            let elapsed = started.elapsed();
+            assert_eq!(loaded.config.servers.len(), SOURCES * SERVERS_PER_SOURCE);
             assert!(loaded.diagnostics.is_empty());
-            took
+            elapsed
         })
         .collect();
     report(&mut times, folder.path())
 }
 
 /// Typical entries with a command, arguments and variables.
-fn document(layer: usize) -> String {
+fn document(source: usize) -> String {
     let entry = |number: usize| {
-        let name = format!("server-{layer}-{number}");
+        let name = format!("server-{source}-{number}");
         let entry = json!({
             "command": "npx",
             "args": ["-y", format!("@example/server-{number}@1.2.3"), "--root", "${ROOT:-/srv/data}"],
@@ -61,7 +61,7 @@ fn document(layer: usize) -> String {
         });
         (name, entry)
     };
-    let servers: Map<_, _> = (0..SERVERS_PER_LAYER).map(entry).collect();
+    let servers: Map<_, _> = (0..SERVERS_PER_SOURCE).map(entry).collect();
     format!("{:#}", json!({ "mcpServers": servers }))
 }
 
@@ -72,8 +72,8 @@ fn report(times: &mut [Duration], folder: &Path) -> io::Result<()> {
         .sum::<Result<_, _>>()?;
     let at = |part: usize| times.get(times.len() * part / 100).copied();
     println!(
-        "{} servers from {LAYERS} files, {} KiB: fastest of {ROUNDS} {:.2?}, median {:.2?}",
-        LAYERS * SERVERS_PER_LAYER,
+        "{} servers from {SOURCES} files, {} KiB: fastest of {ROUNDS} {:.2?}, median {:.2?}",
+        SOURCES * SERVERS_PER_SOURCE,
         bytes / 1024,
         at(0).unwrap_or_default(),
         at(50).unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Problems in config files: severity, message, position, source snippet and hint.
 //!
-//! `Display` renders a diagnostic in the style of rustc, without colour. Invariant: a rendered diagnostic contains no
-//! secret and no control character of the file.
+//! `Display` renders a diagnostic in the style of rustc, without colour. Invariant: a rendered
+//! diagnostic contains no secret and no control character of the file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -84,8 +84,8 @@ impl fmt::Display for SourcePos {
     }
 }
 
-/// The source line of a diagnostic, safe to print: secrets are replaced by stars and control characters by spaces.
-/// Only the part of a long line around the marked text is included.
+/// The source line of a diagnostic, safe to print: secrets are replaced by stars and control
+/// characters by spaces. Only the part of a long line around the marked text is included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snippet {
@@ -147,7 +147,8 @@ fn fmt_snippet(
     line: u32,
     gutter: usize,
 ) -> fmt::Result {
-    // The snippet counts characters, a terminal counts columns: some characters take two columns, combining ones none.
+    // The snippet counts characters, a terminal counts columns: some characters take two columns,
+    // combining ones none.
     let columns = |text: String| text.width();
     let characters = snippet.line_text.chars();
     let before = snippet.start_column.saturating_sub(1) as usize;

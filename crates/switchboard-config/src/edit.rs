@@ -1,11 +1,12 @@
 //! Edits one member of a JSONC file in place.
 //!
-//! [`JsonEditor`] sets or removes one member, or appends to a list. Every other byte stays: comments, order,
-//! indentation, line ends, trailing commas, byte order mark. (The syntax tree of `jsonc_parser` is not used for edits:
-//! it reformats blank lines and one-line objects around the changed member.)
+//! [`JsonEditor`] sets or removes one member, or appends to a list. Every other byte stays:
+//! comments, order, indentation, line ends, trailing commas, byte order mark. (The syntax tree of
+//! `jsonc_parser` is not used for edits: it reformats blank lines and one-line objects around the
+//! changed member.)
 //!
-//! Invariants: a file with syntax errors is never written. Writes are atomic, editors that take the lock are
-//! serialized, and concurrent changes by other programs are detected and rejected.
+//! Invariants: a file with syntax errors is never written. Writes are atomic, editors that take the
+//! lock are serialized, and concurrent changes by other programs are detected and rejected.
 
 mod document;
 mod format;
@@ -57,8 +58,8 @@ fn position(diagnostic: &Diagnostic) -> String {
         .map_or_else(String::new, SourcePos::to_string)
 }
 
-/// A JSONC file that is open for editing. Its directory stays locked until the editor is dropped, so other editors of
-/// files in that directory wait.
+/// A JSONC file that is open for editing. Its directory stays locked until the editor is dropped,
+/// so other editors of files in that directory wait.
 ///
 /// ```
 /// use serde_json::json;
@@ -91,15 +92,16 @@ pub struct JsonEditor {
 }
 
 impl JsonEditor {
-    /// Opens the file at `path`. A missing file is treated as an empty object, and its directory is created.
+    /// Opens the file at `path`. A missing file is treated as an empty object, and its directory is
+    /// created.
     ///
     /// Blocks for up to five seconds while another editor holds the lock.
     pub fn open(path: &Path) -> Result<Self, EditError> {
         Self::parse(LockedFile::open(path, None)?)
     }
 
-    /// Like [`open`](Self::open), but fails if `path` is a symbolic link to a file outside of `root`. A project must
-    /// not choose which other file of the user is changed.
+    /// Like [`open`](Self::open), but fails if `path` is a symbolic link to a file outside of
+    /// `root`. A project must not choose which other file of the user is changed.
     pub fn open_in_project(path: &Path, root: &Path) -> Result<Self, EditError> {
         Self::parse(LockedFile::open(path, Some(root))?)
     }
@@ -109,8 +111,8 @@ impl JsonEditor {
         Ok(Self { file, document })
     }
 
-    /// Creates a new file with the user's default permissions. Without this call a new file gets mode 0600, because
-    /// it may contain secrets. Existing files keep their permissions.
+    /// Creates a new file with the user's default permissions. Without this call a new file gets
+    /// mode 0600, because it may contain secrets. Existing files keep their permissions.
     pub fn readable_by_others(mut self) -> Self {
         self.file.set_readable_by_others();
         self

@@ -1,16 +1,16 @@
 //! Expands `${VAR}` and `${VAR:-default}` in the values of an entry.
 //!
-//! The value of a variable is not expanded again. Text that is not exactly one of the two forms stays as written, such
-//! as `$VAR`, `$$` and an unclosed `${`. Variables come from an [`Environment`]; this module does not read the
-//! environment of the process.
+//! The value of a variable is not expanded again. Text that is not exactly one of the two forms
+//! stays as written, such as `$VAR`, `$$` and an unclosed `${`. Variables come from an
+//! [`Environment`]; this module does not read the environment of the process.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use thiserror::Error;
 
-/// Maximum size of an expanded value in bytes. Without a limit, an unapproved file could exhaust memory by repeating a
-/// reference to a long variable.
+/// Maximum size of an expanded value in bytes. Without a limit, an unapproved file could exhaust
+/// memory by repeating a reference to a long variable.
 pub(crate) const MAX_EXPANDED: usize = 256 * 1024;
 
 /// Looks up variables.
@@ -78,7 +78,8 @@ pub fn expand(text: &str, environment: &dyn Environment) -> Result<String, Expan
     Ok(expanded)
 }
 
-/// Returns true if `text` consists only of references without defaults, so that it contains no literal value.
+/// Returns true if `text` consists only of references without defaults, so that it contains no
+/// literal value.
 pub(crate) fn is_reference_only(text: &str) -> bool {
     !text.is_empty() && segments(text).all(|segment| segment.is_plain_reference())
 }

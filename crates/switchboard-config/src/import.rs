@@ -1,8 +1,9 @@
 //! Imports servers from the config files of other MCP clients.
 //!
-//! One table per client describes its files, its keys and its variable syntax. This module reads files. It runs
-//! nothing and writes nothing: [`plan`] tells which servers to add, and the caller writes them. Invariant: every key
-//! of a foreign entry ends up in the new entry, in a note, or in the reason why the entry cannot be imported.
+//! One table per client describes its files, its keys and its variable syntax. This module reads
+//! files. It runs nothing and writes nothing: [`plan`] tells which servers to add, and the caller
+//! writes them. Invariant: every key of a foreign entry ends up in the new entry, in a note, or in
+//! the reason why the entry cannot be imported.
 
 mod client_format;
 mod clients;
@@ -66,8 +67,8 @@ pub struct ImportContext<'a> {
     pub project_dir: &'a Path,
     /// Variables that change file locations, and variables used in entries.
     pub environment: &'a dyn Environment,
-    /// The scope for all imported servers. Without it, servers of a project go to [`Scope::Local`] and all others to
-    /// [`Scope::User`].
+    /// The scope for all imported servers. Without it, servers of a project go to [`Scope::Local`]
+    /// and all others to [`Scope::User`].
     pub scope: Option<Scope>,
 }
 

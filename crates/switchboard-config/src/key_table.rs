@@ -1,8 +1,8 @@
 //! The table of all keys of server entries and settings.
 //!
-//! The validator, the reference in `docs/config.md` and the JSON Schemas for editors use this table. Invariant: the
-//! loader rejects everything that the schemas reject. The loader also checks what a schema cannot express, such as
-//! unset variables and duplicate keys.
+//! The validator, the reference in `docs/config.md` and the JSON Schemas for editors use this
+//! table. Invariant: the loader rejects everything that the schemas reject. The loader also checks
+//! what a schema cannot express, such as unset variables and duplicate keys.
 
 mod entry;
 pub(crate) mod lookup;
@@ -88,11 +88,11 @@ pub enum ValueType {
     /// Any text.
     Text,
     /// Text that is not empty.
-    Word,
+    NonEmptyText,
     /// An http or https URL.
-    Address,
+    HttpUrl,
     /// A list of texts or numbers.
-    Texts,
+    TextList,
     /// Environment variables by name.
     Variables,
     /// Headers by name.
@@ -110,7 +110,7 @@ pub enum ValueType {
     /// The object `tls`.
     Tls,
     /// Any value; ignored today.
-    Anything,
+    AnyValue,
     /// An object of limits.
     Limits,
     /// An object of times in milliseconds.
@@ -120,7 +120,7 @@ pub enum ValueType {
     /// Permission rules.
     Rules,
     /// A list that selects servers by name, command or URL.
-    Servers,
+    ServerMatches,
     /// `local` or `server`.
     Profile,
 }

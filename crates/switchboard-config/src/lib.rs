@@ -1,11 +1,13 @@
-//! Configuration of MCP servers: reads config files, validates entries and decides which servers may be started.
+//! Configuration of MCP servers: reads config files, validates entries and decides which servers
+//! may be started.
 //!
-//! [`load`] reads the sources of all scopes (managed, command line, local, project, user) into one [`HostConfig`]. Each
-//! entry is valid or has an error with file, line and hint. [`ServerEntry::decide_launch`] checks the administrator's
-//! policy and the user's approvals. It returns a [`LaunchSpec`], the only thing from which the engine starts a server.
+//! [`load`] reads the sources of all scopes (managed, command line, local, project, user) into one
+//! [`HostConfig`]. Each entry is valid or has an error with file, line and hint.
+//! [`ServerEntry::decide_launch`] checks the administrator's policy and the user's approvals. It
+//! returns a [`LaunchSpec`], the only thing from which the engine starts a server.
 //!
-//! The crate prints nothing, starts no process, and does not read the environment or the home directory: callers pass
-//! an [`Environment`] and paths.
+//! The crate prints nothing, starts no process, and does not read the environment or the home
+//! directory: callers pass an [`Environment`] and paths.
 //!
 //! | module | content |
 //! |---|---|
@@ -52,19 +54,19 @@ mod raw;
 mod reload;
 mod scope;
 mod secret {
-    //! Moved to `switchboard-wire`.
+    //! Re-export from `switchboard-wire`.
     pub use switchboard_wire::Secret;
 }
 mod secret_detection;
 mod server;
 mod server_name {
-    //! Moved to `switchboard-wire`.
+    //! Re-export from `switchboard-wire`.
     pub use switchboard_wire::id::{InvalidServerName, ServerName};
 }
 mod server_policy;
 mod settings;
 mod text {
-    //! Moved to `switchboard-wire`.
+    //! Re-export from `switchboard-wire`.
     pub(crate) use switchboard_wire::text::{replace_control_chars, sanitize_name};
 }
 pub mod trust;

@@ -28,15 +28,16 @@ struct ScopeEntries {
 
 /// Reads all `sources` and merges them. Precedence: managed, command line, local, project, user.
 ///
-/// Never fails as a whole: unusable sources and entries are reported as diagnostics, and everything else is loaded. A
-/// problem is an error in a source from the command line and a warning in any other. Reads only the given files and
-/// the programs that belong to the project, and starts no process.
+/// Never fails as a whole: unusable sources and entries are reported as diagnostics, and everything
+/// else is loaded. A problem is an error in a source from the command line and a warning in any
+/// other. Reads only the given files and the programs that belong to the project, and starts no
+/// process.
 pub fn load(sources: &ConfigSources, environment: &dyn Environment) -> LoadedConfig {
     load_with_reader(sources, environment, FileRead::read)
 }
 
-/// Like [`load`], but reads no programs, which makes it fast. Entries of the project have no content hash and
-/// therefore count as unapproved.
+/// Like [`load`], but reads no programs, which makes it fast. Entries of the project have no
+/// content hash and therefore count as unapproved.
 pub fn load_names_only(sources: &ConfigSources, environment: &dyn Environment) -> LoadedConfig {
     load_all(sources, environment, FileRead::read, None)
 }
@@ -148,11 +149,11 @@ fn read_entry(
     Some(entry.with_content(content))
 }
 
-/// Returns the entry that [`load`] would return if the project's file at `file` contained `json`. Does not read that
-/// file.
+/// Returns the entry that [`load`] would return if the project's file at `file` contained `json`.
+/// Does not read that file.
 ///
-/// Use it to approve an entry before it is written. Its [`content_hash`](ServerEntry::content_hash) equals the hash of
-/// the loaded entry only if both run the same.
+/// Use it to approve an entry before it is written. Its [`content_hash`](ServerEntry::content_hash)
+/// equals the hash of the loaded entry only if both run the same.
 pub fn entry_for_project_file(
     name: &ServerName,
     json: &Json,

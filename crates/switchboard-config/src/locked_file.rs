@@ -1,8 +1,8 @@
 //! Locks, reads and atomically replaces one file.
 //!
-//! [`LockedFile`] locks the directory of the file: the directory exists before the file does, and no lock file stays
-//! behind in a project. The lock is advisory, so [`LockedFile::replace`] also compares the file with the bytes that
-//! were read and fails if another program changed it.
+//! [`LockedFile`] locks the directory of the file: the directory exists before the file does, and
+//! no lock file stays behind in a project. The lock is advisory, so [`LockedFile::replace`] also
+//! compares the file with the bytes that were read and fails if another program changed it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -119,7 +119,8 @@ pub(crate) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Locks the directory of `path` and reads the file, if it exists. Creates the directory if needed.
+    /// Locks the directory of `path` and reads the file, if it exists. Creates the directory if
+    /// needed.
     ///
     /// Follows symbolic links. Fails if a link leads outside of `root`.
     pub(crate) fn open(path: &Path, root: Option<&Path>) -> Result<Self, LockedFileError> {
@@ -202,7 +203,8 @@ impl LockedFile {
     }
 }
 
-/// The new content under a temporary name. Dropping it without [`TempFile::persist`] deletes the file.
+/// The new content under a temporary name. Dropping it without [`TempFile::persist`] deletes the
+/// file.
 pub(crate) struct TempFile {
     /// `None` once the file has its final name.
     path: Option<PathBuf>,
@@ -210,7 +212,8 @@ pub(crate) struct TempFile {
 }
 
 impl TempFile {
-    /// Creates the file at `path`. The caller must hold the lock: an existing file is a leftover and is replaced.
+    /// Creates the file at `path`. The caller must hold the lock: an existing file is a leftover
+    /// and is replaced.
     pub(crate) fn create(path: PathBuf, mode: u32) -> io::Result<Self> {
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
@@ -254,9 +257,11 @@ pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOption
     options
 }
 
-/// Gives the new file the owner of the old one, so that a file edited by root still belongs to its user.
+/// Gives the new file the owner of the old one, so that a file edited by root still belongs to its
+/// user.
 ///
-/// Fails silently for other users: they cannot change owners, and a file they may replace is normally their own.
+/// Fails silently for other users: they cannot change owners, and a file they may replace is
+/// normally their own.
 fn copy_owner(file: &File, old: &fs::Metadata) {
     #[cfg(unix)]
     {
@@ -314,14 +319,16 @@ pub(crate) fn create_private_dir(directory: &Path) -> io::Result<()> {
     builder.recursive(true).create(directory)
 }
 
-/// Takes an exclusive lock on `file`, which lasts until `file` is closed. Returns false after [`LOCK_TIMEOUT`].
+/// Takes an exclusive lock on `file`, which lasts until `file` is closed. Returns false after
+/// [`LOCK_TIMEOUT`].
 pub(crate) fn lock(file: &File) -> io::Result<bool> {
     let deadline = Instant::now() + LOCK_TIMEOUT;
     while !try_lock(file)? {
         if Instant::now() >= deadline {
             return Ok(false);
         }
-        // `park_timeout` because `thread::sleep` is banned by clippy.toml; callers run on threads that may block.
+        // `park_timeout` because `thread::sleep` is banned by clippy.toml; callers run on threads
+        // that may block.
         std::thread::park_timeout(LOCK_RETRY);
     }
     Ok(true)
@@ -335,7 +342,8 @@ fn try_lock(file: &File) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
-        // The file system has no locks. Concurrent changes are still detected by the comparison in `replace`.
+        // The file system has no locks. Concurrent changes are still detected by the comparison in
+        // `replace`.
         Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {
             Ok(true)
         }

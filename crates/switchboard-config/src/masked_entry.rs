@@ -1,7 +1,8 @@
 //! An entry as written, with secrets masked, for display.
 //!
-//! Variables are not expanded. Invariant: literal values of variables, headers, `auth` and unknown keys are replaced by
-//! `***`, and only references such as `${TOKEN}` stay. Detected secrets in arguments and URLs are masked too.
+//! Variables are not expanded. Invariant: literal values of variables, headers, `auth` and unknown
+//! keys are replaced by `***`, and only references such as `${TOKEN}` stay. Detected secrets in
+//! arguments and URLs are masked too.
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};

@@ -1,6 +1,7 @@
 //! Finds the word closest to a misspelt one, for "did you mean" hints.
 
-/// Returns the candidate with the smallest edit distance to `word`, unless all of them are too far away to be a typo.
+/// Returns the candidate with the smallest edit distance to `word`, unless all of them are too far
+/// away to be a typo.
 ///
 /// Words of up to 3 characters may differ by 1 edit, up to 6 characters by 2, longer ones by 3.
 pub fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
@@ -20,8 +21,8 @@ pub fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance, ignoring ASCII case. The caller passes `row` as scratch space to avoid one allocation per
-/// comparison: a file may contain many unknown keys.
+/// Levenshtein distance, ignoring ASCII case. The caller passes `row` as scratch space to avoid one
+/// allocation per comparison: a file may contain many unknown keys.
 fn distance(from: &str, to: &str, row: &mut Vec<usize>) -> usize {
     row.clear();
     row.extend(0..=to.chars().count());

@@ -1,7 +1,7 @@
 //! The paths of the files of each scope.
 //!
-//! Computes paths and reads no file. It only looks for the markers of a project. Invariant: files with the user's
-//! decisions about a project are stored outside of the project.
+//! Computes paths and reads no file. It only looks for the markers of a project. Invariant: files
+//! with the user's decisions about a project are stored outside of the project.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -48,7 +48,8 @@ pub struct ScopePaths {
     project: Option<PathBuf>,
     /// The roots of the projects around the project, the nearest first.
     enclosing: Vec<PathBuf>,
-    /// The directory the local scope belongs to: the project root, or the working directory without a project.
+    /// The directory the local scope belongs to: the project root, or the working directory without
+    /// a project.
     local_root: PathBuf,
     /// A project marker that is ignored because another user owns it.
     ignored_marker: Option<PathBuf>,
@@ -97,8 +98,8 @@ impl ScopePaths {
         }
     }
 
-    /// The `.mcp.json` that would turn the working directory into a project. `None` for other scopes, inside a project
-    /// and in the home directory.
+    /// The `.mcp.json` that would turn the working directory into a project. `None` for other
+    /// scopes, inside a project and in the home directory.
     pub fn new_servers_file(&self, scope: Scope) -> Option<PathBuf> {
         let is_new = scope == Scope::Project && self.project.is_none();
         let file = self.local_root.join(FILE_NAME);
@@ -121,8 +122,8 @@ impl ScopePaths {
 
     /// The user's local settings files for the projects around this one.
     ///
-    /// Their restrictions apply here too. Otherwise a project could drop them by adding a `.mcp.json` in a
-    /// subdirectory.
+    /// Their restrictions apply here too. Otherwise a project could drop them by adding a
+    /// `.mcp.json` in a subdirectory.
     pub fn enclosing_settings_files(&self) -> Vec<PathBuf> {
         let roots = self.enclosing.iter();
         roots
@@ -146,8 +147,8 @@ impl ScopePaths {
         }
     }
 
-    /// The directory with the user's files for a project. Its name contains the name of the project and a hash of its
-    /// path.
+    /// The directory with the user's files for a project. Its name contains the name of the project
+    /// and a hash of its path.
     fn local_dir(&self, project: &Path) -> PathBuf {
         let real = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
         let digest = Sha256::digest(real.as_os_str().as_encoded_bytes());

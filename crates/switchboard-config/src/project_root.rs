@@ -1,7 +1,7 @@
 //! Finds the project that a directory belongs to.
 //!
-//! Looks at file names and owners only and reads no file. Invariant: the home directory is never a project, so
-//! `~/.mcp.json` always belongs to the user scope.
+//! Looks at file names and owners only and reads no file. Invariant: the home directory is never a
+//! project, so `~/.mcp.json` always belongs to the user scope.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,15 @@ use crate::scope::FILE_NAME;
 
 /// Returns the nearest directory from `cwd` upward that contains `.mcp.json` or `.git`.
 ///
-/// The search stops at `home`: the home directory and its parents are never the project of a directory inside it.
-/// Parent directories with markers owned by another user, such as a `/tmp/.git`, are ignored.
+/// The search stops at `home`: the home directory and its parents are never the project of a
+/// directory inside it. Parent directories with markers owned by another user, such as a
+/// `/tmp/.git`, are ignored.
 pub fn find_project_root(cwd: &Path, home: &Path) -> Option<PathBuf> {
     find_project_roots(cwd, home).into_iter().next()
 }
 
-/// Returns all project roots from `cwd` upward, the nearest first. A project may be nested in another.
+/// Returns all project roots from `cwd` upward, the nearest first. A project may be nested in
+/// another.
 pub(crate) fn find_project_roots(cwd: &Path, home: &Path) -> Vec<PathBuf> {
     candidates(cwd, home)
         .filter(|directory| foreign_owned_marker(cwd, directory).is_none())
@@ -45,8 +47,8 @@ fn project_markers(directory: &Path) -> impl Iterator<Item = PathBuf> {
         .into_iter()
 }
 
-/// Returns `directory` or one of its markers if its owner is not root, the current user or the owner of `cwd`. Always
-/// `None` for `cwd` itself: the user chose to work there.
+/// Returns `directory` or one of its markers if its owner is not root, the current user or the
+/// owner of `cwd`. Always `None` for `cwd` itself: the user chose to work there.
 #[cfg(unix)]
 fn foreign_owned_marker(cwd: &Path, directory: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
@@ -79,7 +81,8 @@ fn is_home(directory: &Path, home: &Path, real_home: Option<&Path>) -> bool {
         || (real_home.is_some() && fs::canonicalize(directory).ok().as_deref() == real_home)
 }
 
-/// Returns true for any kind of file: `.git` is a regular file in a worktree, and a dangling link counts too.
+/// Returns true for any kind of file: `.git` is a regular file in a worktree, and a dangling link
+/// counts too.
 fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }

@@ -1,7 +1,8 @@
 //! Parses a config source into raw values that keep their source spans.
 //!
-//! Accepts JSON with comments and trailing commas, and reports syntax errors and duplicate keys. The meaning of entries
-//! is checked in [`validate`](crate::validate). Invariant: an unusable source has one problem and no entries.
+//! Accepts JSON with comments and trailing commas, and reports syntax errors and duplicate keys.
+//! The meaning of entries is checked in [`validate`](crate::validate). Invariant: an unusable
+//! source has one problem and no entries.
 
 mod foreign_file;
 mod parse;
@@ -160,7 +161,8 @@ impl ParsedSource {
         Self::from_bytes(None, text.as_bytes(), scope)
     }
 
-    /// Parses the content of a file. Returns `None` for a missing file, except in the command-line scope.
+    /// Parses the content of a file. Returns `None` for a missing file, except in the command-line
+    /// scope.
     pub(crate) fn from_file(path: &Path, content: &FileRead, scope: Scope) -> Option<Self> {
         let missing = FileRead::unreadable(&ReadError::Missing);
         let content = match content {
@@ -177,8 +179,8 @@ impl ParsedSource {
         })
     }
 
-    /// Reads a file that contains one object. Returns `None` if there is no file. Every problem is an error, in every
-    /// scope. `example` is shown in hints.
+    /// Reads a file that contains one object. Returns `None` if there is no file. Every problem is
+    /// an error, in every scope. `example` is shown in hints.
     pub(crate) fn read_object(path: &Path, example: &str) -> Option<(Self, Option<RawValue>)> {
         let error = match read_file::read(path) {
             Ok(bytes) => return Some(parse::parse_object(Some(path), &bytes, example)),
@@ -225,7 +227,8 @@ impl ParsedSource {
         Some(self.diagnostic(error))
     }
 
-    /// Converts the problems to diagnostics. If there are too many, errors come first and the rest is counted.
+    /// Converts the problems to diagnostics. If there are too many, errors come first and the rest
+    /// is counted.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
         let omitted = self.problems.len().saturating_sub(MAX_PROBLEMS);
         let more = (omitted > 0).then(|| Problem {

@@ -1,9 +1,9 @@
 //! Polls config files and returns a new config when they change.
 //!
-//! [`ConfigPoller`] decides and takes the time as an argument; [`ReloadThread`] calls it on a thread. Files are polled
-//! instead of subscribed to (`docs/adr/0008-poll-config-files.md`). Invariants: a change is accepted only after the
-//! file was stable for [`DEBOUNCE`], so a half-written file is never used. A file that becomes unusable keeps its last
-//! usable content.
+//! [`ConfigPoller`] decides and takes the time as an argument; [`ReloadThread`] calls it on a
+//! thread. Files are polled instead of subscribed to (`docs/adr/0008-poll-config-files.md`).
+//! Invariants: a change is accepted only after the file was stable for [`DEBOUNCE`], so a
+//! half-written file is never used. A file that becomes unusable keeps its last usable content.
 
 mod thread;
 
@@ -67,7 +67,8 @@ impl PolledFiles {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConfigSnapshot {
-    /// The servers. The diagnostics include those of unusable files whose earlier content is still in use.
+    /// The servers. The diagnostics include those of unusable files whose earlier content is still
+    /// in use.
     pub loaded: LoadedConfig,
     /// The content of the other files, without those that do not exist.
     pub others: BTreeMap<PathBuf, Vec<u8>>,
@@ -119,7 +120,8 @@ impl ConfigPoller {
         Self::default()
     }
 
-    /// Reads all files. Returns a snapshot if a change was accepted, or if `files` differs from the last call.
+    /// Reads all files. Returns a snapshot if a change was accepted, or if `files` differs from the
+    /// last call.
     ///
     /// `now` must not go backwards between calls.
     pub fn poll(
@@ -176,7 +178,8 @@ impl ConfigPoller {
 }
 
 impl FileState {
-    /// The first poll accepts every file as it is. A file that is added later must become stable first.
+    /// The first poll accepts every file as it is. A file that is added later must become stable
+    /// first.
     fn new(content: FileRead, is_first: bool, now: Instant) -> Self {
         let (accepted, pending) = match content {
             FileRead::Missing => (content, None),

@@ -46,8 +46,8 @@ impl Scope {
         }
     }
 
-    /// The severity of a source or entry that cannot be used: an error if the user named the source on the command
-    /// line, otherwise a warning.
+    /// The severity of a source or entry that cannot be used: an error if the user named the source
+    /// on the command line, otherwise a warning.
     pub(crate) fn failure_severity(self) -> Severity {
         match self {
             Self::CommandLine => Severity::Error,

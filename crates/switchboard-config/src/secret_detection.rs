@@ -1,8 +1,8 @@
 //! Finds text that looks like a secret, by its form or by the name in front of it.
 //!
-//! Literal values of `env` and `headers` are always masked and need no detection. Detection is for arguments and URLs,
-//! most of which may be shown, and for the warning about secrets in a project's file. A value made only of references
-//! such as `${TOKEN}` is never a secret.
+//! Literal values of `env` and `headers` are always masked and need no detection. Detection is for
+//! arguments and URLs, most of which may be shown, and for the warning about secrets in a project's
+//! file. A value made only of references such as `${TOKEN}` is never a secret.
 
 use std::ops::Range;
 
@@ -126,10 +126,11 @@ fn is_compound_word(before: &str, ending: &str) -> bool {
     }
 }
 
-/// Returns the secrets in an environment variable, so that they can be masked when a server repeats them.
+/// Returns the secrets in an environment variable, so that they can be masked when a server repeats
+/// them.
 ///
-/// The whole value is a secret if its name or its form says so. Detected parts are returned as well, because a server
-/// may repeat only a part.
+/// The whole value is a secret if its name or its form says so. Detected parts are returned as
+/// well, because a server may repeat only a part.
 pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     // Not passwords: these two variables hold directories.
     let is_directory = matches!(name, "PWD" | "OLDPWD");
@@ -154,7 +155,8 @@ pub fn secrets_in_arguments(arguments: &[String]) -> Vec<Secret> {
     texts.collect()
 }
 
-/// Returns the secret ranges of each argument. The argument in front may be a flag that names a secret.
+/// Returns the secret ranges of each argument. The argument in front may be a flag that names a
+/// secret.
 pub(crate) fn find_in_arguments(arguments: &[&str]) -> Vec<Vec<Range<usize>>> {
     let before = std::iter::once(None).chain(arguments.iter().copied().map(Some));
     arguments
@@ -193,7 +195,8 @@ pub(crate) fn find_in_text(text: &str) -> Vec<Range<usize>> {
 
 /// Masks only tokens of well-known services, and only those without shell characters.
 ///
-/// Used for the text a user reviews before approving a command: no part of a command may be hidden there.
+/// Used for the text a user reviews before approving a command: no part of a command may be hidden
+/// there.
 pub(crate) fn mask_known_tokens(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut parts = known_tokens(text);
@@ -204,7 +207,8 @@ pub(crate) fn mask_known_tokens(text: &str) -> String {
     mask_ranges(text, &parts)
 }
 
-/// Replaces the given ranges of `text` with [`Secret::MASK`]. The ranges must be sorted and must not overlap.
+/// Replaces the given ranges of `text` with [`Secret::MASK`]. The ranges must be sorted and must
+/// not overlap.
 pub(crate) fn mask_ranges(text: &str, parts: &[Range<usize>]) -> String {
     let mut masked = String::new();
     let mut at = 0;
@@ -217,7 +221,8 @@ pub(crate) fn mask_ranges(text: &str, parts: &[Range<usize>]) -> String {
     masked
 }
 
-/// Returns true if `value`, the literal value of the variable or header `name`, looks like a secret.
+/// Returns true if `value`, the literal value of the variable or header `name`, looks like a
+/// secret.
 pub(crate) fn is_secret_value(name: &str, value: &str) -> bool {
     if is_harmless_value(value) {
         return false;
@@ -236,7 +241,8 @@ fn is_password(words: &[String]) -> bool {
         .any(|word| endings.iter().any(|ending| word.ends_with(ending)))
 }
 
-/// Returns true if a value with this name is a secret. Splits the name into words and looks at each.
+/// Returns true if a value with this name is a secret. Splits the name into words and looks at
+/// each.
 fn names_a_secret(name: &str) -> bool {
     let words = split_words(name);
     let is_secret_word = |word: &String| {
@@ -266,8 +272,8 @@ fn split_words(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns true if a value cannot be a secret under any name: a switch, a short number, a path, a placeholder
-/// or only references.
+/// Returns true if a value cannot be a secret under any name: a switch, a short number, a path, a
+/// placeholder or only references.
 fn is_harmless_value(value: &str) -> bool {
     let value = without_scheme(value).trim();
     let is_switch = ["true", "false", "yes", "no", "on", "off", "none", "null"]
@@ -294,7 +300,8 @@ fn without_scheme(value: &str) -> &str {
     scheme.map_or(value, |scheme| value.get(scheme.len()..).unwrap_or(value))
 }
 
-/// Returns true for a single word that looks machine-generated: mixed character classes or high entropy.
+/// Returns true for a single word that looks machine-generated: mixed character classes or high
+/// entropy.
 fn looks_generated(value: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| value.bytes().any(|byte| kind(&byte));
     let is_word = !value.contains(char::is_whitespace);
@@ -367,7 +374,8 @@ fn named_values(text: &str) -> Vec<Range<usize>> {
         }
         let before = text.get(..at).unwrap_or_default();
         let name = before.trim_end_matches(is_part).len();
-        // If the text starts with the name, the value extends to the end of the text, spaces included.
+        // If the text starts with the name, the value extends to the end of the text, spaces
+        // included.
         let is_whole_text = name == 0;
         if (mark == ":" && !is_whole_text)
             || !names_a_secret(before.get(name..).unwrap_or_default())

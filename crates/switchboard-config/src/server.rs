@@ -1,7 +1,7 @@
 //! The validated configuration of a server, as the engine uses it.
 //!
-//! All values are already checked and expanded; these types know nothing about files and variables. Invariant: values
-//! of environment variables and headers are [`Secret`]s.
+//! All values are already checked and expanded; these types know nothing about files and variables.
+//! Invariant: values of environment variables and headers are [`Secret`]s.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -101,8 +101,8 @@ pub struct StdioConfig {
     pub args: Vec<String>,
     /// Environment variables in addition to the inherited ones.
     pub env: BTreeMap<String, Secret>,
-    /// The working directory. With `None` the host uses the project root for an entry of a project, and its own
-    /// working directory otherwise.
+    /// The working directory. With `None` the host uses the project root for an entry of a project,
+    /// and its own working directory otherwise.
     pub cwd: Option<PathBuf>,
     /// Which variables of the host the program inherits.
     pub inherit_env: InheritEnv,

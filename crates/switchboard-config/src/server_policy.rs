@@ -1,7 +1,7 @@
 //! The administrator's allow and deny lists for servers.
 //!
-//! Pure. Invariants: a deny entry wins over everything else. If a URL cannot be compared with the lists unambiguously,
-//! the server is refused.
+//! Pure. Invariants: a deny entry wins over everything else. If a URL cannot be compared with the
+//! lists unambiguously, the server is refused.
 
 mod url_pattern;
 
@@ -15,8 +15,9 @@ use url_pattern::{CanonicalUrl, UrlPattern};
 /// Which servers the administrator allows. The default allows every server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerPolicy {
-    /// If set, only servers that match an item are allowed. If the list contains a `Command` item, a stdio server must
-    /// match a `Command` item, and a `Name` item is not sufficient. The same holds for `Url` items and remote servers.
+    /// If set, only servers that match an item are allowed. If the list contains a `Command` item,
+    /// a stdio server must match a `Command` item, and a `Name` item is not sufficient. The same
+    /// holds for `Url` items and remote servers.
     pub allowed: Option<Vec<ServerMatch>>,
     /// Servers that are never allowed.
     pub denied: Vec<ServerMatch>,
@@ -33,9 +34,10 @@ pub enum ServerMatch {
     Name(String),
     /// Servers with exactly this command and these arguments, after expansion of variables.
     Command(Vec<String>),
-    /// Servers whose URL matches this pattern. `*` matches any text within the host, the port or the path. A pattern
-    /// without a path matches every path. In a deny list, the scheme and case are ignored, and a pattern without a
-    /// port matches every port; in an allow list, it matches only the default port of the scheme.
+    /// Servers whose URL matches this pattern. `*` matches any text within the host, the port or
+    /// the path. A pattern without a path matches every path. In a deny list, the scheme and case
+    /// are ignored, and a pattern without a port matches every port; in an allow list, it matches
+    /// only the default port of the scheme.
     Url(String),
 }
 

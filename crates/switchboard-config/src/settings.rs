@@ -1,8 +1,9 @@
-//! Merged settings: permission rules, disabled servers, limits, and the administrator's server policy.
+//! Merged settings: permission rules, disabled servers, limits, and the administrator's server
+//! policy.
 //!
-//! The scopes managed, local, user and project have one settings file each. This module reads and merges them. The
-//! engine decides what a rule means and provides a [`RuleValidator`]. A missing file is ignored. Restrictions in the
-//! local settings of enclosing projects apply too.
+//! The scopes managed, local, user and project have one settings file each. This module reads and
+//! merges them. The engine decides what a rule means and provides a [`RuleValidator`]. A missing
+//! file is ignored. Restrictions in the local settings of enclosing projects apply too.
 //!
 //! Invariant: a settings file that cannot be read or contains an invalid rule blocks all calls (see
 //! [`Settings::blocking_errors`]). It is never treated as empty.
@@ -99,7 +100,8 @@ pub struct DisabledServer {
     pub origin: SourcePos,
 }
 
-/// Checks the syntax of rules. The engine provides it. Each function returns a message for an invalid text.
+/// Checks the syntax of rules. The engine provides it. Each function returns a message for an
+/// invalid text.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleValidator {
     /// Checks the value of `tool`.
@@ -126,14 +128,14 @@ struct LimitValue {
 }
 
 /// Reads the settings of all scopes.
-pub fn load_settings(places: &ScopePaths, validator: &RuleValidator) -> Settings {
+pub fn load_settings(paths: &ScopePaths, validator: &RuleValidator) -> Settings {
     let mut settings = Settings::default();
     for scope in SCOPES {
-        if let Some(path) = places.settings_file(scope) {
+        if let Some(path) = paths.settings_file(scope) {
             settings.add_file(scope, &path, validator);
         }
         if scope == Scope::Local {
-            for path in places.enclosing_settings_files() {
+            for path in paths.enclosing_settings_files() {
                 settings.add_restrictions(&path, validator);
             }
         }
@@ -150,8 +152,9 @@ impl Settings {
         })
     }
 
-    /// The value of a limit or deadline. Precedence: managed settings, `from_run` (environment or command line), local
-    /// settings, user settings, `default`. The project's settings can only lower the result.
+    /// The value of a limit or deadline. Precedence: managed settings, `from_run` (environment or
+    /// command line), local settings, user settings, `default`. The project's settings can only
+    /// lower the result.
     pub fn limit(&self, key: &str, from_run: Option<u64>, default: u64) -> u64 {
         let in_scope = |scope| {
             let mut limits = self.limits.iter();
@@ -172,8 +175,8 @@ impl Settings {
         }
     }
 
-    /// Adds the restrictions of the user's local settings for an enclosing project: deny and ask rules and disabled
-    /// servers. Its allow rules and limits apply to that project only.
+    /// Adds the restrictions of the user's local settings for an enclosing project: deny and ask
+    /// rules and disabled servers. Its allow rules and limits apply to that project only.
     fn add_restrictions(&mut self, path: &Path, validator: &RuleValidator) {
         let mut enclosing = Self::default();
         enclosing.add_file(Scope::Local, path, validator);
@@ -194,16 +197,15 @@ impl Settings {
         validator: &RuleValidator,
     ) {
         if let Some(root) = root {
-            let mut reader = parse::SettingsParser::new(scope, *validator, &document.text);
-            reader.read(root);
-            self.rules.append(&mut reader.rules);
-            self.disabled.append(&mut reader.disabled);
-            self.limits.append(&mut reader.limits);
+            let mut parser = parse::SettingsParser::new(scope, *validator, &document.text);
+            parser.read(root);
+            self.rules.append(&mut parser.rules);
+            self.disabled.append(&mut parser.disabled);
+            self.limits.append(&mut parser.limits);
             if scope == Scope::Managed {
-                self.policy = std::mem::take(&mut reader.policy);
+                self.policy = std::mem::take(&mut parser.policy);
             }
-            let mut findings = reader.problems;
-            document.problems.append(&mut findings);
+            document.problems.append(&mut parser.problems);
         }
         // Uses all problems, not only the ones that are shown.
         if let Some(problem) = document.first_error() {

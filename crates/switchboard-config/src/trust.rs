@@ -1,8 +1,9 @@
 //! Decides which configured servers may be started.
 //!
-//! The engine starts a server only from a [`LaunchSpec`]. Invariant: a `LaunchSpec` is created in two ways only: by
-//! [`ServerEntry::decide_launch`], after the administrator's policy allowed the entry and consent was found,
-//! or by [`LaunchSpec::trusted`], where the call of the embedding program is the consent.
+//! The engine starts a server only from a [`LaunchSpec`]. Invariant: a `LaunchSpec` is created in
+//! two ways only: by [`ServerEntry::decide_launch`], after the administrator's policy allowed the
+//! entry and consent was found, or by [`LaunchSpec::trusted`], where the call of the embedding
+//! program is the consent.
 
 mod approvals;
 mod approvals_file;
@@ -121,7 +122,8 @@ impl Trust {
         }
     }
 
-    /// Also trusts the entries of the project, except rejected ones (`--trust-project`). Nothing is recorded.
+    /// Also trusts the entries of the project, except rejected ones (`--trust-project`). Nothing is
+    /// recorded.
     pub fn project_for_this_run() -> Self {
         Self {
             project: ProjectTrust::ForThisRun,

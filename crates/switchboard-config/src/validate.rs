@@ -1,7 +1,8 @@
 //! Turns a raw entry into a [`ServerConfig`] or a list of problems.
 //!
-//! The result has exactly one transport, complete and expanded. Validation runs nothing and reads only the given
-//! environment. Invariant: no message contains a value of the entry, so no message can contain a secret.
+//! The result has exactly one transport, complete and expanded. Validation runs nothing and reads
+//! only the given environment. Invariant: no message contains a value of the entry, so no message
+//! can contain a secret.
 
 mod exposed_secrets;
 mod fields;

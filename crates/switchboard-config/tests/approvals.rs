@@ -21,12 +21,12 @@ use switchboard_config::{
 use tempfile::TempDir;
 
 /// A project, a user's environment and an approvals file.
-struct Desk {
+struct ApprovalFixture {
     folder: TempDir,
     environment: HashMap<String, String>,
 }
 
-impl Desk {
+impl ApprovalFixture {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join("project")).unwrap();
@@ -39,12 +39,12 @@ impl Desk {
             ("REGION", "north"),
         ];
         let environment = set.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let desk = Self {
+        let fixture = Self {
             folder,
             environment: environment.into(),
         };
-        desk.program("bin/server", "one");
-        desk
+        fixture.program("bin/server", "one");
+        fixture
     }
 
     fn project(&self) -> PathBuf {
@@ -89,13 +89,13 @@ impl Desk {
         entry.decide_launch(&Trust::none().with_approvals(self.file().read().unwrap()))
     }
 
-    fn runs(&self, entry: &ServerEntry) -> bool {
+    fn is_approved(&self, entry: &ServerEntry) -> bool {
         matches!(self.decide_launch(entry), LaunchDecision::Launch(spec) if spec.consent() == Consent::Approved)
     }
 }
 
 /// A stdio and a remote entry with all keys.
-fn whole_entries() -> [Value; 2] {
+fn full_entries() -> [Value; 2] {
     [
         json!({
             "type": "stdio", "command": "server", "args": ["--region", "${REGION}", "x"],
@@ -166,13 +166,13 @@ fn mutations(value: &Value) -> Vec<Value> {
 
 #[test]
 fn every_relevant_change_needs_new_approval() {
-    let desk = Desk::new();
-    let mut tried = 0;
-    for whole in whole_entries() {
-        let entry = desk.entry(&whole);
-        desk.approve(&entry);
-        assert!(desk.runs(&desk.entry(&whole)), "{whole}");
-        for (key, value) in whole.as_object().unwrap() {
+    let fixture = ApprovalFixture::new();
+    let mut changes = 0;
+    for full in full_entries() {
+        let entry = fixture.entry(&full);
+        fixture.approve(&entry);
+        assert!(fixture.is_approved(&fixture.entry(&full)), "{full}");
+        for (key, value) in full.as_object().unwrap() {
             let mut others = mutations(value);
             if key == "type" {
                 // `type` has a fixed set of values, so mutate it separately.
@@ -180,38 +180,41 @@ fn every_relevant_change_needs_new_approval() {
             }
             others.push(Value::Null);
             for other in others {
-                let mut changed = whole.clone();
+                let mut changed = full.clone();
                 match &other {
                     Value::Null => drop(changed.as_object_mut().unwrap().remove(key)),
                     other => changed[key] = other.clone(),
                 }
-                let changed_entry = desk.entry(&changed);
-                if key == "type" && other.is_null() && whole.get("command").is_some() {
-                    assert!(desk.runs(&changed_entry), "`stdio` goes without saying");
+                let changed_entry = fixture.entry(&changed);
+                if key == "type" && other.is_null() && full.get("command").is_some() {
+                    assert!(
+                        fixture.is_approved(&changed_entry),
+                        "`stdio` is the default"
+                    );
                     continue;
                 }
-                let asks = match desk.decide_launch(&changed_entry) {
+                let needs_approval = match fixture.decide_launch(&changed_entry) {
                     LaunchDecision::AwaitingApproval { reason, .. } => {
                         reason == PendingReason::Changed
                     }
                     LaunchDecision::Invalid(_) => true,
                     LaunchDecision::Launch(_) | LaunchDecision::Refused(_) => false,
                 };
-                assert!(asks, "{key}: {changed}");
-                tried += 1;
+                assert!(needs_approval, "{key}: {changed}");
+                changes += 1;
             }
             // Reverting the change restores the approval.
-            assert!(desk.runs(&desk.entry(&whole)));
+            assert!(fixture.is_approved(&fixture.entry(&full)));
         }
     }
-    assert!(tried > 150, "{tried}");
+    assert!(changes > 150, "{changes}");
 }
 
 #[test]
 fn cosmetic_changes_keep_approval() {
-    let desk = Desk::new();
-    for whole in whole_entries() {
-        desk.approve(&desk.entry(&whole));
+    let fixture = ApprovalFixture::new();
+    for full in full_entries() {
+        fixture.approve(&fixture.entry(&full));
         for (key, value) in [
             ("timeout", json!(5)),
             ("startupTimeout", json!(5)),
@@ -220,25 +223,25 @@ fn cosmetic_changes_keep_approval() {
             ("lazy", json!(true)),
             ("disabled", json!(true)),
             ("alwaysLoad", json!(true)),
-            ("somethingElse", json!("nobody reads it")),
+            ("unknownKey", json!("ignored")),
         ] {
-            let mut changed = whole.clone();
+            let mut changed = full.clone();
             changed[key] = value;
-            assert!(desk.runs(&desk.entry(&changed)), "{key}");
+            assert!(fixture.is_approved(&fixture.entry(&changed)), "{key}");
         }
-        for text in rewritings(&whole) {
-            assert!(desk.runs(&desk.entry_of(&text)), "{text}");
+        for text in reformat(&full) {
+            assert!(fixture.is_approved(&fixture.entry_of(&text)), "{text}");
         }
     }
 }
 
 /// The same entry in other formatting.
-fn rewritings(entry: &Value) -> Vec<String> {
+fn reformat(entry: &Value) -> Vec<String> {
     let members = entry.as_object().unwrap();
     let compact = json!({ "mcpServers": { "a": entry } }).to_string();
     let pretty = serde_json::to_string_pretty(&json!({ "mcpServers": { "a": entry } })).unwrap();
-    let turned: Vec<_> = members.iter().rev().collect();
-    let turned = turned
+    let reversed: Vec<_> = members.iter().rev().collect();
+    let reversed = reversed
         .iter()
         .map(|(key, value)| match value.as_object() {
             Some(inner) => {
@@ -249,13 +252,16 @@ fn rewritings(entry: &Value) -> Vec<String> {
             None => format!("\"{key}\": {value}"),
         })
         .collect::<Vec<_>>();
-    let turned = format!("{{\"mcpServers\": {{\"a\": {{{},}},}},}}", turned.join(","));
+    let reversed = format!(
+        "{{\"mcpServers\": {{\"a\": {{{},}},}},}}",
+        reversed.join(",")
+    );
     let escaped = compact.replace("server", "\\u0073erver");
     vec![
-        format!("// of mine\n{pretty}\n/* the end */\n"),
+        format!("// comment\n{pretty}\n/* the end */\n"),
         pretty.replace('\n', "\r\n\t"),
         pretty.replace(": ", " /* here */ : "),
-        turned,
+        reversed,
         escaped.replace("mcp\\u0073ervers", "mcpServers"),
         format!(
             "{{\"$schema\": \"x\", \"mcpServers\": {{\"other\": {{\"command\": \"y\"}}, \"a\": {entry}}}}}"
@@ -266,113 +272,122 @@ fn rewritings(entry: &Value) -> Vec<String> {
 
 #[test]
 fn changed_variable_needs_approval_but_changed_token_does_not() {
-    let mut desk = Desk::new();
+    let mut fixture = ApprovalFixture::new();
     let entry =
         json!({ "command": "server", "args": ["${REGION}"], "env": { "TOKEN": "${TOKEN}" } });
-    desk.approve(&desk.entry(&entry));
-    desk.environment.insert("TOKEN".into(), "rotated".into());
-    assert!(desk.runs(&desk.entry(&entry)));
-    desk.environment.insert("REGION".into(), "south".into());
-    assert!(!desk.runs(&desk.entry(&entry)));
+    fixture.approve(&fixture.entry(&entry));
+    fixture.environment.insert("TOKEN".into(), "rotated".into());
+    assert!(fixture.is_approved(&fixture.entry(&entry)));
+    fixture.environment.insert("REGION".into(), "south".into());
+    assert!(!fixture.is_approved(&fixture.entry(&entry)));
     // A literal with the same value is the same content.
     let written_out =
         json!({ "command": "server", "args": ["north"], "env": { "TOKEN": "${TOKEN}" } });
-    assert!(desk.runs(&desk.entry(&written_out)));
+    assert!(fixture.is_approved(&fixture.entry(&written_out)));
 }
 
 #[test]
 fn only_project_program_content_is_hashed() {
-    let desk = Desk::new();
-    let elsewhere = desk.entry(&json!({ "command": "server" }));
-    desk.approve(&elsewhere);
-    desk.program("bin/server", "two");
-    let again = || desk.entry(&json!({ "command": "server" }));
-    assert!(desk.runs(&again()), "an update of the system does not ask");
+    let fixture = ApprovalFixture::new();
+    let elsewhere = fixture.entry(&json!({ "command": "server" }));
+    fixture.approve(&elsewhere);
+    fixture.program("bin/server", "two");
+    let reload = || fixture.entry(&json!({ "command": "server" }));
+    assert!(
+        fixture.is_approved(&reload()),
+        "updates outside of the project need no approval"
+    );
 
-    desk.program("project/tools/run", "one");
+    fixture.program("project/tools/run", "one");
     for entry in [
         json!({ "command": "./tools/run" }),
         json!({ "command": "./run", "cwd": "tools" }),
         json!({ "command": "tools/../tools/run" }),
-        json!({ "command": desk.project().join("tools/run") }),
+        json!({ "command": fixture.project().join("tools/run") }),
         json!({ "command": "run", "env": { "PATH": "tools" } }),
     ] {
-        desk.program("project/tools/run", "one");
-        desk.approve(&desk.entry(&entry));
-        assert!(desk.runs(&desk.entry(&entry)), "{entry}");
-        desk.program("project/tools/run", "two");
-        assert!(!desk.runs(&desk.entry(&entry)), "{entry}");
-        fs::remove_file(desk.project().join("tools/run")).unwrap();
-        assert!(!desk.runs(&desk.entry(&entry)), "{entry}");
+        fixture.program("project/tools/run", "one");
+        fixture.approve(&fixture.entry(&entry));
+        assert!(fixture.is_approved(&fixture.entry(&entry)), "{entry}");
+        fixture.program("project/tools/run", "two");
+        assert!(!fixture.is_approved(&fixture.entry(&entry)), "{entry}");
+        fs::remove_file(fixture.project().join("tools/run")).unwrap();
+        assert!(!fixture.is_approved(&fixture.entry(&entry)), "{entry}");
     }
 }
 
 #[test]
 fn program_moved_into_project_needs_approval() {
-    let desk = Desk::new();
-    let entry = json!({ "command": "server", "env": { "PATH": format!("tools:{}", desk.folder.path().join("bin").display()) } });
-    desk.approve(&desk.entry(&entry));
-    assert!(desk.runs(&desk.entry(&entry)));
-    desk.program("project/tools/server", "shadow");
-    assert!(!desk.runs(&desk.entry(&entry)));
+    let fixture = ApprovalFixture::new();
+    let entry = json!({ "command": "server", "env": { "PATH": format!("tools:{}", fixture.folder.path().join("bin").display()) } });
+    fixture.approve(&fixture.entry(&entry));
+    assert!(fixture.is_approved(&fixture.entry(&entry)));
+    fixture.program("project/tools/server", "shadow");
+    assert!(!fixture.is_approved(&fixture.entry(&entry)));
 
     // The target of a link out of the project is part of the hash.
-    desk.program("bin/other", "other");
-    let link = desk.project().join("link");
-    symlink(desk.folder.path().join("bin/server"), &link).unwrap();
+    fixture.program("bin/other", "other");
+    let link = fixture.project().join("link");
+    symlink(fixture.folder.path().join("bin/server"), &link).unwrap();
     let entry = json!({ "command": "./link" });
-    desk.approve(&desk.entry(&entry));
-    desk.program("bin/server", "updated");
-    assert!(desk.runs(&desk.entry(&entry)));
+    fixture.approve(&fixture.entry(&entry));
+    fixture.program("bin/server", "updated");
+    assert!(fixture.is_approved(&fixture.entry(&entry)));
     fs::remove_file(&link).unwrap();
-    symlink(desk.folder.path().join("bin/other"), &link).unwrap();
-    assert!(!desk.runs(&desk.entry(&entry)));
+    symlink(fixture.folder.path().join("bin/other"), &link).unwrap();
+    assert!(!fixture.is_approved(&fixture.entry(&entry)));
 }
 
 #[test]
 fn approval_is_for_one_project_and_name() {
-    let desk = Desk::new();
+    let fixture = ApprovalFixture::new();
     let entry = json!({ "command": "server" });
-    desk.approve(&desk.entry(&entry));
+    fixture.approve(&fixture.entry(&entry));
     let text = json!({ "mcpServers": { "a": entry, "b": entry } }).to_string();
-    let inner = desk.project().join("inner");
+    let inner = fixture.project().join("inner");
     fs::create_dir(&inner).unwrap();
-    for (folder, runs) in [(desk.project(), [true, false]), (inner, [false, false])] {
+    for (folder, is_approved) in [(fixture.project(), [true, false]), (inner, [false, false])] {
         let file = folder.join(".mcp.json");
         fs::write(&file, &text).unwrap();
         let sources = ConfigSources {
             project: Some(file),
             ..ConfigSources::default()
         };
-        let loaded = load(&sources, &desk.environment);
+        let loaded = load(&sources, &fixture.environment);
         let servers = &loaded.config.servers;
-        assert_eq!([desk.runs(&servers[0]), desk.runs(&servers[1])], runs);
+        assert_eq!(
+            [
+                fixture.is_approved(&servers[0]),
+                fixture.is_approved(&servers[1])
+            ],
+            is_approved
+        );
     }
     // Another path to the same directory is the same project.
-    let link = desk.folder.path().join("link");
-    symlink(desk.project(), &link).unwrap();
+    let link = fixture.folder.path().join("link");
+    symlink(fixture.project(), &link).unwrap();
     let sources = ConfigSources {
         project: Some(link.join(".mcp.json")),
         ..ConfigSources::default()
     };
-    assert!(desk.runs(&load(&sources, &desk.environment).config.servers[0]));
+    assert!(fixture.is_approved(&load(&sources, &fixture.environment).config.servers[0]));
 }
 
 #[test]
 fn approval_covers_reviewed_content_only() {
-    let desk = Desk::new();
-    let shown = desk.entry(&json!({ "command": "server", "args": ["shown"] }));
-    let swapped = desk.entry(&json!({ "command": "server", "args": ["swapped"] }));
-    desk.approve(&shown);
-    assert!(desk.runs(&shown));
-    let LaunchDecision::AwaitingApproval { reason, hint } = desk.decide_launch(&swapped) else {
-        panic!("it was admitted");
+    let fixture = ApprovalFixture::new();
+    let shown = fixture.entry(&json!({ "command": "server", "args": ["shown"] }));
+    let swapped = fixture.entry(&json!({ "command": "server", "args": ["swapped"] }));
+    fixture.approve(&shown);
+    assert!(fixture.is_approved(&shown));
+    let LaunchDecision::AwaitingApproval { reason, hint } = fixture.decide_launch(&swapped) else {
+        panic!("changed entry was not rejected");
     };
     assert_eq!(
         (reason, hint.as_str()),
         (PendingReason::Changed, "switchboard trust a")
     );
-    let approvals = desk.file().read().unwrap();
+    let approvals = fixture.file().read().unwrap();
     let ApprovalState::Changed(before) = approvals.state_of(&swapped) else {
         panic!();
     };
@@ -385,15 +400,16 @@ fn approval_covers_reviewed_content_only() {
 
 #[test]
 fn rejection_lasts_until_entry_changes() {
-    let desk = Desk::new();
-    let entry = desk.entry(&json!({ "command": "server" }));
-    desk.file()
+    let fixture = ApprovalFixture::new();
+    let entry = fixture.entry(&json!({ "command": "server" }));
+    fixture
+        .file()
         .record(&[&entry], Verdict::Rejected, SystemTime::now())
         .unwrap();
-    let trust = Trust::project_for_this_run().with_approvals(desk.file().read().unwrap());
-    for admission in [desk.decide_launch(&entry), entry.decide_launch(&trust)] {
-        let LaunchDecision::Refused(refusal @ LaunchRefusal::ByUser { .. }) = admission else {
-            panic!("{admission:?}");
+    let trust = Trust::project_for_this_run().with_approvals(fixture.file().read().unwrap());
+    for decision in [fixture.decide_launch(&entry), entry.decide_launch(&trust)] {
+        let LaunchDecision::Refused(refusal @ LaunchRefusal::ByUser { .. }) = decision else {
+            panic!("{decision:?}");
         };
         assert_eq!(
             (refusal.to_string(), refusal.hint()),
@@ -403,21 +419,21 @@ fn rejection_lasts_until_entry_changes() {
             )
         );
     }
-    let changed = desk.entry(&json!({ "command": "server", "args": ["x"] }));
+    let changed = fixture.entry(&json!({ "command": "server", "args": ["x"] }));
     assert!(matches!(
-        desk.decide_launch(&changed),
+        fixture.decide_launch(&changed),
         LaunchDecision::AwaitingApproval { .. }
     ));
     // The later decision replaces the earlier one.
-    desk.approve(&entry);
-    assert!(desk.runs(&entry));
-    assert_eq!(desk.file().read().unwrap().records().len(), 1);
+    fixture.approve(&entry);
+    assert!(fixture.is_approved(&entry));
+    assert_eq!(fixture.file().read().unwrap().records().len(), 1);
 }
 
 #[test]
 fn review_and_record_contain_no_secret() {
-    let desk = Desk::new();
-    let entry = desk.entry(&json!({
+    let fixture = ApprovalFixture::new();
+    let entry = fixture.entry(&json!({
         "command": "server",
         "args": ["--token=${TOKEN}", "${HOME}/x", "${UNSET:-default}", "-k=ghp_0123456789abcdefABCD"],
         "env": {
@@ -427,7 +443,7 @@ fn review_and_record_contain_no_secret() {
         "auth": { "clientSecret": "literal4" }
     }));
     let shown = serde_json::to_value(entry.review().unwrap()).unwrap();
-    let program = desk.folder.path().join("bin/server");
+    let program = fixture.folder.path().join("bin/server");
     assert_eq!(
         shown,
         json!({
@@ -443,16 +459,16 @@ fn review_and_record_contain_no_secret() {
             "variables": ["HOME", "TOKEN", "UNSET"]
         })
     );
-    desk.approve(&entry);
-    let kept = fs::read_to_string(desk.file().path()).unwrap();
+    fixture.approve(&entry);
+    let stored = fs::read_to_string(fixture.file().path()).unwrap();
     for secret in ["hush", "sk-", "literal", "ghp_"] {
-        assert!(!kept.contains(secret), "{kept}");
+        assert!(!stored.contains(secret), "{stored}");
     }
 }
 
 #[test]
 fn commands_are_never_masked_in_review() {
-    let desk = Desk::new();
+    let fixture = ApprovalFixture::new();
     let commands = [
         "TOKEN=x touch marker",
         "Authorization: touch marker",
@@ -460,7 +476,7 @@ fn commands_are_never_masked_in_review() {
         "token=$(touch marker)",
     ];
     for command in commands {
-        let entry = desk.entry(&json!({ "command": "sh", "args": ["--password", command] }));
+        let entry = fixture.entry(&json!({ "command": "sh", "args": ["--password", command] }));
         let shown = entry.review().unwrap().as_object();
         assert_eq!(shown["args"], json!(["--password", command]));
     }
@@ -468,9 +484,9 @@ fn commands_are_never_masked_in_review() {
 
 #[test]
 fn approvals_file_is_private_and_kept_when_invalid() {
-    let desk = Desk::new();
-    let file = desk.file();
-    let entry = desk.entry(&json!({ "command": "server" }));
+    let fixture = ApprovalFixture::new();
+    let file = fixture.file();
+    let entry = fixture.entry(&json!({ "command": "server" }));
     assert_eq!(file.read().unwrap().records(), []);
     let at = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
     file.record(&[&entry], Verdict::Approved, at).unwrap();
@@ -481,7 +497,7 @@ fn approvals_file_is_private_and_kept_when_invalid() {
     let record = &approvals.records()[0];
     assert_eq!(
         (record.decided_at, record.project.as_path()),
-        (at, desk.project().canonicalize().unwrap().as_path())
+        (at, fixture.project().canonicalize().unwrap().as_path())
     );
     let good = fs::read_to_string(file.path()).unwrap();
 
@@ -489,16 +505,16 @@ fn approvals_file_is_private_and_kept_when_invalid() {
         String::new(),
         "{".to_owned(),
         good.replace("\"version\": 1", "\"version\": 2"),
-        good.replace("\"approved\"", "\"whatever\""),
+        good.replace("\"approved\"", "\"unknown\""),
         good[..good.len() / 2].to_owned(),
     ] {
         fs::write(file.path(), &broken).unwrap();
         let error = file.read().unwrap_err();
         assert!(matches!(error, ApprovalsError::Invalid(_)), "{error}");
-        let told = error.diagnostic(&file).to_string();
+        let diagnostic = error.diagnostic(&file).to_string();
         assert!(
-            told.contains("treating all project servers as unapproved")
-                && told.contains("trust.json")
+            diagnostic.contains("treating all project servers as unapproved")
+                && diagnostic.contains("trust.json")
         );
         assert!(file.record(&[&entry], Verdict::Approved, at).is_err());
         assert!(file.revoke(|_| true).is_err());
@@ -509,18 +525,18 @@ fn approvals_file_is_private_and_kept_when_invalid() {
     fs::set_permissions(file.path(), fs::Permissions::from_mode(0o620)).unwrap();
     assert!(matches!(file.read(), Err(ApprovalsError::WritableByOthers)));
     fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
-    assert!(desk.runs(&entry));
+    assert!(fixture.is_approved(&entry));
 
     assert_eq!(file.revoke(|_| true).unwrap().len(), 1);
-    assert!(!desk.runs(&entry));
+    assert!(!fixture.is_approved(&entry));
     assert_eq!(file.revoke(|_| true).unwrap(), []);
 }
 
 #[test]
 fn approvals_file_inside_project_is_ignored() {
-    let desk = Desk::new();
-    let entry = desk.entry(&json!({ "command": "server" }));
-    let inside = ApprovalsFile::at(desk.project().join(".state/trust.json"));
+    let fixture = ApprovalFixture::new();
+    let entry = fixture.entry(&json!({ "command": "server" }));
+    let inside = ApprovalsFile::at(fixture.project().join(".state/trust.json"));
     inside
         .record(&[&entry], Verdict::Approved, SystemTime::now())
         .unwrap();
@@ -533,41 +549,47 @@ fn approvals_file_inside_project_is_ignored() {
 
 #[test]
 fn concurrent_records_are_all_kept() {
-    let desk = Desk::new();
+    let fixture = ApprovalFixture::new();
     let names: Vec<_> = (0..24).map(|number| format!("s{number}")).collect();
     let servers: serde_json::Map<_, _> = names
         .iter()
         .map(|name| (name.clone(), json!({ "command": "server" })))
         .collect();
-    let path = desk.project().join(".mcp.json");
+    let path = fixture.project().join(".mcp.json");
     fs::write(&path, json!({ "mcpServers": servers }).to_string()).unwrap();
     let sources = ConfigSources {
         project: Some(path),
         ..ConfigSources::default()
     };
-    let loaded = load(&sources, &desk.environment);
+    let loaded = load(&sources, &fixture.environment);
     std::thread::scope(|scope| {
         for entry in &loaded.config.servers {
-            scope.spawn(|| desk.approve(entry));
+            scope.spawn(|| fixture.approve(entry));
         }
     });
-    assert_eq!(desk.file().read().unwrap().records().len(), names.len());
-    assert!(loaded.config.servers.iter().all(|entry| desk.runs(entry)));
+    assert_eq!(fixture.file().read().unwrap().records().len(), names.len());
+    assert!(
+        loaded
+            .config
+            .servers
+            .iter()
+            .all(|entry| fixture.is_approved(entry))
+    );
 }
 
 #[test]
 fn unreadable_program_cannot_be_approved() {
-    let desk = Desk::new();
-    desk.program("project/run", "");
+    let fixture = ApprovalFixture::new();
+    fixture.program("project/run", "");
     let program = fs::File::options()
         .write(true)
-        .open(desk.project().join("run"));
+        .open(fixture.project().join("run"));
     // A sparse file above the read limit.
     program.unwrap().set_len(1 << 40).unwrap();
-    let entry = desk.entry(&json!({ "command": "./run" }));
-    let outcome = desk
+    let entry = fixture.entry(&json!({ "command": "./run" }));
+    let outcome = fixture
         .file()
         .record(&[&entry], Verdict::Approved, SystemTime::now());
     assert!(matches!(outcome, Err(ApprovalsError::Unverifiable(_))));
-    assert!(!desk.runs(&entry));
+    assert!(!fixture.is_approved(&entry));
 }

@@ -30,23 +30,23 @@ const TRIVIA: [&str; 10] = [
 
 /// Writes a document with random whitespace and comments between its tokens.
 struct Writer<'a> {
-    dice: std::iter::Cycle<std::slice::Iter<'a, u8>>,
+    random_bytes: std::iter::Cycle<std::slice::Iter<'a, u8>>,
     text: String,
 }
 
 impl Writer<'_> {
-    fn roll(&mut self) -> usize {
-        usize::from(*self.dice.next().unwrap())
+    fn next_random(&mut self) -> usize {
+        usize::from(*self.random_bytes.next().unwrap())
     }
 
     fn trivia(&mut self) {
-        let roll = self.roll();
-        self.text.push_str(TRIVIA[roll % TRIVIA.len()]);
+        let random = self.next_random();
+        self.text.push_str(TRIVIA[random % TRIVIA.len()]);
     }
 
     fn comma(&mut self, is_last: bool) {
         self.trivia();
-        if !is_last || self.roll().is_multiple_of(3) {
+        if !is_last || self.next_random().is_multiple_of(3) {
             self.text.push(',');
             self.trivia();
         }
@@ -107,10 +107,10 @@ fn object(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
 }
 
 fn document() -> impl Strategy<Value = (Value, String)> {
-    let dice = proptest::collection::vec(any::<u8>(), 1..60);
-    (object(value()), dice, 0..3).prop_map(|(value, dice, line_ends)| {
+    let random_bytes = proptest::collection::vec(any::<u8>(), 1..60);
+    (object(value()), random_bytes, 0..3).prop_map(|(value, random_bytes, line_ends)| {
         let mut writer = Writer {
-            dice: dice.iter().cycle(),
+            random_bytes: random_bytes.iter().cycle(),
             text: String::new(),
         };
         writer.trivia();
@@ -158,19 +158,19 @@ fn edit<T>(text: &str, edit: impl FnOnce(&mut JsonEditor) -> T) -> (String, T) {
     (file.text().to_owned(), outcome)
 }
 
-/// The object that contains the last key of `path`. Creates missing objects. Returns `None` if the path leads
-/// through a value that is not an object.
+/// The object that contains the last key of `path`. Creates missing objects. Returns `None` if the
+/// path leads through a value that is not an object.
 fn parent<'a>(root: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
-    let (_, way) = path.split_last()?;
+    let (_, parents) = path.split_last()?;
     let mut at = root;
-    for key in way {
+    for key in parents {
         at = at.as_object_mut()?.entry(*key).or_insert_with(|| json!({}));
     }
     at.as_object_mut()
 }
 
 /// The text that was inserted into `shorter` to make `longer`, if it is contiguous.
-fn one_stretch<'a>(longer: &'a str, shorter: &str) -> Option<&'a str> {
+fn insertion<'a>(longer: &'a str, shorter: &str) -> Option<&'a str> {
     let equal = |(a, b): &(u8, u8)| a == b;
     let before = longer.bytes().zip(shorter.bytes()).take_while(equal);
     let before = before.count();
@@ -181,11 +181,11 @@ fn one_stretch<'a>(longer: &'a str, shorter: &str) -> Option<&'a str> {
 }
 
 /// Like [`one_stretch`], but ignores one comma elsewhere.
-fn one_stretch_and_a_comma(longer: &str, shorter: &str) -> Option<String> {
+fn insertion_ignoring_comma(longer: &str, shorter: &str) -> Option<String> {
     let commas = longer.match_indices(',').map(|(index, _)| index);
     let without = commas.map(|at| format!("{}{}", &longer[..at], &longer[at + 1..]));
-    let mut found = without.filter_map(|longer| Some(one_stretch(&longer, shorter)?.to_owned()));
-    one_stretch(longer, shorter)
+    let mut found = without.filter_map(|longer| Some(insertion(&longer, shorter)?.to_owned()));
+    insertion(longer, shorter)
         .map(str::to_owned)
         .or_else(|| found.next())
 }
@@ -230,8 +230,8 @@ proptest! {
             // Whitespace between empty brackets is replaced.
             prop_assert!(after.contains("\"new\":"));
         } else {
-            let joined = one_stretch_and_a_comma(&after, &text);
-            prop_assert!(joined.is_some(), "{text}\n-----\n{after}");
+            let inserted = insertion_ignoring_comma(&after, &text);
+            prop_assert!(inserted.is_some(), "{text}\n-----\n{after}");
         }
     }
 
@@ -269,8 +269,8 @@ proptest! {
         prop_assert_eq!(outcome.unwrap(), true);
         parent(&mut expected, &path).unwrap().shift_remove(last);
         prop_assert_eq!(read(&after), expected, "{}", after);
-        let gone = one_stretch_and_a_comma(&text, &after);
-        prop_assert!(gone.is_some(), "{text}\n-----\n{after}");
+        let deleted = insertion_ignoring_comma(&text, &after);
+        prop_assert!(deleted.is_some(), "{text}\n-----\n{after}");
     }
 
     #[test]

@@ -19,21 +19,21 @@ use switchboard_config::{
 };
 
 /// Whether the JSON Schema for editors accepts an entry.
-fn schema_takes(entry: &Value) -> bool {
+fn schema_accepts(entry: &Value) -> bool {
     static SCHEMA: LazyLock<Validator> =
         LazyLock::new(|| jsonschema::validator_for(&servers_schema()).unwrap());
     SCHEMA.is_valid(&json!({ "mcpServers": { "srv": entry } }))
 }
 
-/// Parses an entry and checks that the JSON Schema agrees with the result. The schema accepts every text with a
-/// variable, because only the loader knows the value.
+/// Parses an entry and checks that the JSON Schema agrees with the result. The schema accepts every
+/// text with a variable, because only the loader knows the value.
 fn parse(json: &Value) -> Result<ServerConfig, EntryError> {
     let parsed = load(json);
-    let is_known_early = !json.to_string().contains("${");
+    let has_no_variable = !json.to_string().contains("${");
     assert_eq!(
-        schema_takes(json),
-        parsed.is_ok() || !is_known_early,
-        "the schema on {json}"
+        schema_accepts(json),
+        parsed.is_ok() || !has_no_variable,
+        "the schema and the loader disagree about {json}"
     );
     parsed
 }
@@ -51,7 +51,7 @@ fn message(json: &Value) -> String {
     parse(json).unwrap_err().to_string()
 }
 
-fn refuse(cases: &[(Value, &str)]) {
+fn assert_rejected(cases: &[(Value, &str)]) {
     for (json, expected) in cases {
         assert_eq!(message(json), *expected, "{json}");
     }
@@ -161,7 +161,7 @@ fn every_key_of_a_remote_server_is_read() {
 #[test]
 fn invalid_tls_is_rejected() {
     let url = "https://example.com";
-    refuse(&[
+    assert_rejected(&[
         (
             json!({ "url": url, "tls": "ca.pem" }),
             "`tls` must be an object such as { \"ca\": \"ca.pem\" }, not a string",
@@ -184,7 +184,7 @@ fn invalid_tls_is_rejected() {
 #[test]
 fn entry_needs_exactly_one_transport() {
     let url = "https://example.com";
-    refuse(&[
+    assert_rejected(&[
         (json!("npx"), "expected an object, found a string"),
         (json!({}), "missing `command` or `url`"),
         (
@@ -222,7 +222,7 @@ fn entry_needs_exactly_one_transport() {
 #[test]
 fn invalid_texts_are_rejected() {
     let url = "https://example.com";
-    refuse(&[
+    assert_rejected(&[
         (json!({ "command": "" }), "`command` is empty"),
         (json!({ "command": "${EMPTY}" }), "`command` is empty"),
         (
@@ -279,7 +279,7 @@ fn invalid_texts_are_rejected() {
 
 #[test]
 fn out_of_range_numbers_are_rejected() {
-    refuse(&[
+    assert_rejected(&[
         (
             json!({ "command": "x", "inheritEnv": true }),
             "`inheritEnv` must be \"all\" or a list of names",

@@ -20,7 +20,7 @@ fn validator(schema: &Value) -> Validator {
 }
 
 /// The diagnostics of a file with this text.
-fn told(text: &str) -> Vec<Diagnostic> {
+fn diagnostics_of(text: &str) -> Vec<Diagnostic> {
     let sources = ConfigSources {
         command_line: vec![ConfigSource::Inline(text.to_owned())],
         ..ConfigSources::default()
@@ -46,7 +46,7 @@ fn loader_and_schema_accept_every_example() {
     let schema = validator(&servers_schema());
     let mut names = HashSet::new();
     for key in ENTRY_KEYS {
-        assert!(names.insert(key.name), "{} is there twice", key.name);
+        assert!(names.insert(key.name), "duplicate key {}", key.name);
         let Some(example) = example(key) else {
             continue;
         };
@@ -56,7 +56,7 @@ fn loader_and_schema_accept_every_example() {
         };
         entry[key.name] = example;
         let file = json!({ "mcpServers": { "a": entry } });
-        assert_eq!(told(&file.to_string()), [], "{}", key.name);
+        assert_eq!(diagnostics_of(&file.to_string()), [], "{}", key.name);
         assert!(schema.is_valid(&file), "{file}");
     }
 }
@@ -101,12 +101,12 @@ fn schema_rejects_what_loader_warns_about() {
         json!({ "command": "x", "reconnect": { "maxAttempt": 1 } }),
     ] {
         let file = json!({ "mcpServers": { "a": entry } });
-        assert_eq!(told(&file.to_string()).len(), 1, "{file}");
+        assert_eq!(diagnostics_of(&file.to_string()).len(), 1, "{file}");
         assert!(!schema.is_valid(&file), "{file}");
     }
     for name in ["", "a\u{7}b", "a\u{200b}b", &"a".repeat(257)] {
         let file = json!({ "mcpServers": { name: { "command": "x" } } });
-        assert_eq!(told(&file.to_string()).len(), 1, "{name:?}");
+        assert_eq!(diagnostics_of(&file.to_string()).len(), 1, "{name:?}");
         assert!(!schema.is_valid(&file), "{name:?}");
     }
 }
@@ -119,7 +119,7 @@ fn schema_key_and_foreign_keys_are_accepted() {
         json!({ "$schema": "https://example.com/mcp.schema.json", "mcpServers": {} }),
         json!({ "inputs": [], "mcpServers": {} }),
     ] {
-        assert_eq!(told(&file.to_string()), [], "{file}");
+        assert_eq!(diagnostics_of(&file.to_string()), [], "{file}");
         assert!(schema.is_valid(&file), "{file}");
     }
     let settings = json!({ "$schema": "./settings.schema.json", "permissions": [] });
@@ -163,7 +163,7 @@ fn documented_examples_are_valid() {
         if example.get("mcpServers").is_some() {
             assert!(servers.is_valid(&example), "{block}");
             let text = block.replace("_TOKEN}", "_TOKEN:-x}");
-            assert_eq!(told(&text), [], "{block}");
+            assert_eq!(diagnostics_of(&text), [], "{block}");
         } else {
             assert!(settings.is_valid(&example), "{block}");
         }

@@ -37,7 +37,7 @@ fn launch(text: String) -> LaunchSpec {
 }
 
 /// Random text with many syntax characters.
-fn pieces_of_syntax() -> impl Strategy<Value = String> {
+fn syntax_fragments() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("${".to_owned()),
         Just("}".to_owned()),
@@ -71,7 +71,7 @@ fn entry() -> impl Strategy<Value = BTreeMap<String, Value>> {
 }
 
 /// The same entry with another key order, comments, spaces and trailing commas.
-fn disguise(members: &[(String, Value)], comment: &str) -> String {
+fn reformat(members: &[(String, Value)], comment: &str) -> String {
     let mut text = format!("/* {comment} */ {{ \"mcpServers\": {{\n\"a\": {{");
     for (key, value) in members {
         write!(text, "\n\t// {comment}\n\"{key}\" /**/ : {value:#} ,").unwrap();
@@ -81,7 +81,7 @@ fn disguise(members: &[(String, Value)], comment: &str) -> String {
 
 proptest! {
     #[test]
-    fn expansion_never_panics(text in pieces_of_syntax()) {
+    fn expansion_never_panics(text in syntax_fragments()) {
         let _ = expand(&text, &HashMap::from([("A".to_owned(), "${A}".to_owned())]));
     }
 
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn loading_any_text_never_panics(text in pieces_of_syntax()) {
+    fn loading_any_text_never_panics(text in syntax_fragments()) {
         for diagnostic in load_inline(&[text]).diagnostics {
             prop_assert!(!diagnostic.to_string().is_empty());
         }
@@ -126,22 +126,22 @@ proptest! {
 
     #[test]
     fn merging_takes_whole_entries_by_name(
-        layers in proptest::collection::vec(
+        scopes in proptest::collection::vec(
             proptest::collection::btree_map("[a-e]", "[v-z]{1,3}", 0..5),
             0..5,
         ),
     ) {
-        let texts: Vec<String> = layers
+        let texts: Vec<String> = scopes
             .iter()
-            .map(|layer| {
-                let entries: BTreeMap<_, _> = layer
+            .map(|scope| {
+                let entries: BTreeMap<_, _> = scope
                     .iter()
                     .map(|(name, command)| (name, json!({ "command": command })))
                     .collect();
                 json!({ "mcpServers": entries }).to_string()
             })
             .collect();
-        let expected: BTreeMap<String, String> = layers.into_iter().flatten().collect();
+        let expected: BTreeMap<String, String> = scopes.into_iter().flatten().collect();
         let merged = load_inline(&texts).config.servers;
         prop_assert_eq!(merged.len(), expected.len());
         let merged: BTreeMap<String, String> = merged
@@ -163,7 +163,7 @@ proptest! {
         comment in "[a-z \"{}:,]{0,10}",
     ) {
         let plain = launch(json!({ "mcpServers": { "a": entry } }).to_string());
-        let disguised = launch(disguise(&shuffled, &comment));
-        prop_assert!(plain.is_same_launch(&disguised));
+        let reformatted = launch(reformat(&shuffled, &comment));
+        prop_assert!(plain.is_same_launch(&reformatted));
     }
 }

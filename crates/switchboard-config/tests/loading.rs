@@ -49,7 +49,7 @@ fn load_named(path: &Path) -> LoadedConfig {
 
 /// Name, scope and command of each entry, with the project trusted.
 fn summary(loaded: &LoadedConfig) -> Vec<(String, Scope, String)> {
-    let command = |admission| match admission {
+    let command = |decision| match decision {
         LaunchDecision::Launch(spec) => spec.masked_entry().as_object()["command"]
             .as_str()
             .unwrap()
@@ -63,22 +63,22 @@ fn summary(loaded: &LoadedConfig) -> Vec<(String, Scope, String)> {
         .servers
         .iter()
         .map(|entry| {
-            let admission = entry.decide_launch(&Trust::project_for_this_run());
-            (entry.name().to_string(), entry.scope(), command(admission))
+            let decision = entry.decide_launch(&Trust::project_for_this_run());
+            (entry.name().to_string(), entry.scope(), command(decision))
         })
         .collect()
 }
 
 /// Severity, message and position of each diagnostic.
-fn told(loaded: &LoadedConfig) -> Vec<(Severity, String, (u32, u32))> {
+fn diagnostics(loaded: &LoadedConfig) -> Vec<(Severity, String, (u32, u32))> {
     loaded
         .diagnostics
         .iter()
-        .map(|told| {
-            let origin = told.origin.as_ref().unwrap();
+        .map(|diagnostic| {
+            let origin = diagnostic.origin.as_ref().unwrap();
             (
-                told.severity,
-                told.message.clone(),
+                diagnostic.severity,
+                diagnostic.message.clone(),
                 (origin.line, origin.column),
             )
         })
@@ -89,7 +89,7 @@ fn entry(name: &str, scope: Scope, command: &str) -> (String, Scope, String) {
     (name.to_owned(), scope, command.to_owned())
 }
 
-fn all_layers(folder: &TempDir) -> ConfigSources {
+fn all_scopes(folder: &TempDir) -> ConfigSources {
     ConfigSources {
         command_line: vec![
             ConfigSource::File(write(
@@ -127,8 +127,8 @@ fn all_layers(folder: &TempDir) -> ConfigSources {
 #[test]
 fn higher_scope_wins() {
     let folder = TempDir::new().unwrap();
-    let loaded = load_here(&all_layers(&folder));
-    assert_eq!(told(&loaded), []);
+    let loaded = load_here(&all_scopes(&folder));
+    assert_eq!(diagnostics(&loaded), []);
     assert_eq!(
         summary(&loaded),
         [
@@ -148,7 +148,7 @@ fn strict_loads_only_managed_and_command_line() {
     let folder = TempDir::new().unwrap();
     let loaded = load_here(&ConfigSources {
         strict: true,
-        ..all_layers(&folder)
+        ..all_scopes(&folder)
     });
     assert_eq!(
         summary(&loaded),
@@ -178,7 +178,7 @@ fn invalid_entry_still_overrides_lower_scope() {
         ]
     );
     assert_eq!(
-        told(&loaded),
+        diagnostics(&loaded),
         [(Severity::Warning, message.to_owned(), (1, 39))]
     );
 }
@@ -191,7 +191,7 @@ fn overridden_entry_has_no_diagnostics() {
         user: Some(write(&folder, "user.json", servers(&[("a", "${UNSET}")]))),
         ..ConfigSources::default()
     });
-    assert_eq!(told(&loaded), []);
+    assert_eq!(diagnostics(&loaded), []);
     assert_eq!(summary(&loaded), [entry("a", Scope::Project, "fine")]);
 }
 
@@ -199,10 +199,10 @@ fn overridden_entry_has_no_diagnostics() {
 fn missing_file_is_ignored_unless_named() {
     let folder = TempDir::new().unwrap();
     let missing = folder.path().join("missing.json");
-    assert_eq!(told(&load_project(&missing)), []);
+    assert_eq!(diagnostics(&load_project(&missing)), []);
     let expected = "file not found".to_owned();
     assert_eq!(
-        told(&load_named(&missing)),
+        diagnostics(&load_named(&missing)),
         [(Severity::Error, expected, (0, 0))]
     );
     assert_eq!(
@@ -220,11 +220,11 @@ fn broken_file_is_error_only_if_named() {
     let broken = write(&folder, "broken.json", "{\n  \"mcpServers\": [}\n}");
     let expected = "not valid JSON: unexpected close brace".to_owned();
     assert_eq!(
-        told(&load_project(&broken)),
+        diagnostics(&load_project(&broken)),
         [(Severity::Warning, expected.clone(), (2, 18))]
     );
     assert_eq!(
-        told(&load_named(&broken)),
+        diagnostics(&load_named(&broken)),
         [(Severity::Error, expected, (2, 18))]
     );
 
@@ -291,7 +291,7 @@ fn unexpected_structure_is_reported() {
             .map(|(severity, message, at)| (severity, message.to_owned(), at))
             .into_iter()
             .collect();
-        assert_eq!(told(&loaded), expected, "{text}");
+        assert_eq!(diagnostics(&loaded), expected, "{text}");
         assert_eq!(summary(&loaded), [], "{text}");
     }
 }
@@ -308,11 +308,11 @@ fn named_source_without_servers_is_reported() {
     for text in ["{}", "{ \"permissions\": [] }"] {
         let loaded = inline(text);
         let expected = (Severity::Warning, missing.to_owned(), (1, 1));
-        assert_eq!(told(&loaded), [expected]);
+        assert_eq!(diagnostics(&loaded), [expected]);
         let hint = r#"write { "mcpServers": { "name": { "command": "…" } } }"#;
         assert_eq!(loaded.diagnostics[0].hint.as_deref(), Some(hint));
     }
-    assert_eq!(told(&inline("{ \"mcpServers\": {} }")), []);
+    assert_eq!(diagnostics(&inline("{ \"mcpServers\": {} }")), []);
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn comments_trailing_commas_and_bom_are_accepted() {
     let folder = TempDir::new().unwrap();
     let text = "\u{feff}// all servers\n{ \"mcpServers\": { /* one */ \"a\": { \"command\": \"x\", }, }, }";
     let loaded = load_project(&write(&folder, ".mcp.json", text));
-    assert_eq!(told(&loaded), []);
+    assert_eq!(diagnostics(&loaded), []);
     assert_eq!(summary(&loaded), [entry("a", Scope::Project, "x")]);
 }
 
@@ -332,11 +332,17 @@ fn non_utf8_text_is_reported() {
     for bytes in [utf16, marked] {
         let loaded = load_project(&write(&folder, ".mcp.json", bytes));
         let expected = "file is UTF-16".to_owned();
-        assert_eq!(told(&loaded), [(Severity::Warning, expected, (0, 0))]);
+        assert_eq!(
+            diagnostics(&loaded),
+            [(Severity::Warning, expected, (0, 0))]
+        );
     }
     let loaded = load_project(&write(&folder, ".mcp.json", b"{\n \"a\xff\": 1 }"));
     let expected = "file is not valid UTF-8".to_owned();
-    assert_eq!(told(&loaded), [(Severity::Warning, expected, (2, 4))]);
+    assert_eq!(
+        diagnostics(&loaded),
+        [(Severity::Warning, expected, (2, 4))]
+    );
 }
 
 #[test]
@@ -345,7 +351,7 @@ fn too_large_file_is_rejected() {
     let path = write(&folder, ".mcp.json", vec![b' '; 1024 * 1024 + 1]);
     let expected = "the file is larger than 1024 KiB".to_owned();
     assert_eq!(
-        told(&load_project(&path)),
+        diagnostics(&load_project(&path)),
         [(Severity::Warning, expected, (0, 0))]
     );
 }
@@ -374,9 +380,9 @@ fn number_of_servers_and_problems_is_limited() {
 mod irregular {
     use super::*;
 
-    fn refused_as(path: &Path) -> Vec<String> {
-        let told = told(&load_project(path)).into_iter();
-        told.map(|(_, message, _)| message).collect()
+    fn read_errors(path: &Path) -> Vec<String> {
+        let diagnostics = diagnostics(&load_project(path)).into_iter();
+        diagnostics.map(|(_, message, _)| message).collect()
     }
 
     #[test]
@@ -385,14 +391,14 @@ mod irregular {
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         assert_eq!(
-            refused_as(folder.path()),
+            read_errors(folder.path()),
             ["not a regular file: a directory"]
         );
         assert_eq!(
-            refused_as(Path::new("/dev/zero")),
+            read_errors(Path::new("/dev/zero")),
             ["not a regular file: a device"]
         );
-        assert_eq!(refused_as(&socket), ["not a regular file: a socket"]);
+        assert_eq!(read_errors(&socket), ["not a regular file: a socket"]);
     }
 
     #[test]
@@ -408,7 +414,7 @@ mod irregular {
             .status()
             .unwrap();
         assert!(made.success());
-        assert_eq!(refused_as(&pipe), ["not a regular file: a pipe"]);
+        assert_eq!(read_errors(&pipe), ["not a regular file: a pipe"]);
     }
 }
 
@@ -419,13 +425,18 @@ fn project_cwd_is_relative_to_project() {
         r#"{ "mcpServers": { "a": { "command": "x", "cwd": "sub" }, "b": { "command": "x" } } }"#;
     let path = write(&folder, ".mcp.json", text);
     let configs = |loaded: &LoadedConfig| -> Vec<ServerConfig> {
-        let admit = |entry: &switchboard_config::ServerEntry| match entry
+        let launch_config = |entry: &switchboard_config::ServerEntry| match entry
             .decide_launch(&Trust::project_for_this_run())
         {
             LaunchDecision::Launch(spec) => Some(spec.config().clone()),
             _ => None,
         };
-        loaded.config.servers.iter().filter_map(admit).collect()
+        loaded
+            .config
+            .servers
+            .iter()
+            .filter_map(launch_config)
+            .collect()
     };
     let plain = ServerConfig::stdio("x", [""; 0]);
     assert_eq!(

@@ -19,9 +19,9 @@ use switchboard_config::{
 use tempfile::TempDir;
 
 /// A repository with a nested project, and a directory outside of both.
-struct Desk(TempDir);
+struct RepositoryFixture(TempDir);
 
-impl Desk {
+impl RepositoryFixture {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         fs::create_dir_all(folder.path().join("repository/.git")).unwrap();
@@ -73,8 +73,8 @@ impl Desk {
 
 #[test]
 fn programs_of_project_and_repository_are_pinned() {
-    let desk = Desk::new();
-    let inside = desk.path("repository/tools/run");
+    let fixture = RepositoryFixture::new();
+    let inside = fixture.path("repository/tools/run");
     for (program, entry) in [
         ("repository/run", json!({ "command": "../run" })),
         (
@@ -84,33 +84,36 @@ fn programs_of_project_and_repository_are_pinned() {
         ("beside/run", json!({ "command": "../../beside/run" })),
         ("repository/tools/run", json!({ "command": inside })),
     ] {
-        desk.program(program, "one");
-        desk.approve(&desk.entry(&entry)).unwrap();
-        assert!(desk.is_approved(&desk.entry(&entry)), "{entry}");
-        desk.program(program, "two");
-        assert!(!desk.is_approved(&desk.entry(&entry)), "{entry}");
+        fixture.program(program, "one");
+        fixture.approve(&fixture.entry(&entry)).unwrap();
+        assert!(fixture.is_approved(&fixture.entry(&entry)), "{entry}");
+        fixture.program(program, "two");
+        assert!(!fixture.is_approved(&fixture.entry(&entry)), "{entry}");
     }
-    let entry = json!({ "command": desk.program("beside/run", "one") });
-    desk.approve(&desk.entry(&entry)).unwrap();
-    desk.program("beside/run", "two");
-    assert!(desk.is_approved(&desk.entry(&entry)), "it is not theirs");
+    let entry = json!({ "command": fixture.program("beside/run", "one") });
+    fixture.approve(&fixture.entry(&entry)).unwrap();
+    fixture.program("beside/run", "two");
+    assert!(
+        fixture.is_approved(&fixture.entry(&entry)),
+        "the program is outside of the repository"
+    );
 }
 
 #[test]
 fn program_created_later_needs_approval() {
-    let desk = Desk::new();
-    let entry = json!({ "command": desk.path("beside/run") });
-    desk.approve(&desk.entry(&entry)).unwrap();
-    assert!(desk.is_approved(&desk.entry(&entry)));
-    desk.program("beside/run", "one");
-    assert!(!desk.is_approved(&desk.entry(&entry)));
+    let fixture = RepositoryFixture::new();
+    let entry = json!({ "command": fixture.path("beside/run") });
+    fixture.approve(&fixture.entry(&entry)).unwrap();
+    assert!(fixture.is_approved(&fixture.entry(&entry)));
+    fixture.program("beside/run", "one");
+    assert!(!fixture.is_approved(&fixture.entry(&entry)));
 }
 
 #[test]
 fn per_process_paths_cannot_be_approved() {
-    let desk = Desk::new();
-    desk.program("repository/project/run", "one");
-    let link = desk.path("repository/project/link");
+    let fixture = RepositoryFixture::new();
+    fixture.program("repository/project/run", "one");
+    let link = fixture.path("repository/project/link");
     symlink("/proc/self/cwd", &link).unwrap();
     for entry in [
         json!({ "command": "/proc/self/cwd/run" }),
@@ -119,40 +122,43 @@ fn per_process_paths_cannot_be_approved() {
         json!({ "command": "run", "env": { "PATH": "/proc/self/cwd:/usr/bin" } }),
         json!({ "command": "./link/Cargo.toml" }),
     ] {
-        let outcome = desk.approve(&desk.entry(&entry));
-        let is_told = matches!(outcome, Err(ApprovalsError::Unverifiable(_)));
-        assert!(is_told, "{entry}: {outcome:?}");
+        let outcome = fixture.approve(&fixture.entry(&entry));
+        let is_refused = matches!(outcome, Err(ApprovalsError::Unverifiable(_)));
+        assert!(is_refused, "{entry}: {outcome:?}");
     }
 }
 
 #[test]
 fn program_reads_are_cached_and_limited() {
-    let desk = Desk::new();
+    let fixture = RepositoryFixture::new();
     let large = |name: &str, length: u64| {
-        let path = desk.program(&format!("repository/project/{name}"), "");
+        let path = fixture.program(&format!("repository/project/{name}"), "");
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_len(length).unwrap();
     };
     large("run", 8 << 20);
     let entries = (0..100).map(|index| (format!("s{index}"), json!({ "command": "./run" })));
     let servers: Value = Value::Object(entries.collect());
-    let config = desk.config(&servers);
+    let config = fixture.config(&servers);
     let hashes: Vec<_> = config
         .servers
         .iter()
         .map(ServerEntry::content_hash)
         .collect();
-    assert!(hashes.iter().all(Option::is_some), "read once");
+    assert!(
+        hashes.iter().all(Option::is_some),
+        "the program is read once for all entries"
+    );
 
     for name in ["a", "b", "c"] {
         large(name, 1 << 30);
     }
     let servers = json!({ "a": { "command": "./a" }, "run": { "command": "./run" } });
-    let config = desk.config(&servers);
+    let config = fixture.config(&servers);
     let hash = |name| config.server(name).unwrap().content_hash().is_some();
     assert_eq!((hash("a"), hash("run")), (false, true));
 
-    let names = load_names_only(&desk.sources(&servers), &HashMap::new()).config;
+    let names = load_names_only(&fixture.sources(&servers), &HashMap::new()).config;
     let entry = names.server("run").unwrap();
     assert!(entry.content_hash().is_none() && entry.review().is_none());
 }
@@ -165,25 +171,25 @@ fn flock(path: &Path) -> fs::File {
 
 #[test]
 fn waiting_for_lock_times_out() {
-    let desk = Desk::new();
-    let _held = flock(&desk.path("trust.json.lock"));
-    let began = Instant::now();
-    let outcome = desk.approve(&desk.entry(&json!({ "command": "x" })));
+    let fixture = RepositoryFixture::new();
+    let _lock = flock(&fixture.path("trust.json.lock"));
+    let started = Instant::now();
+    let outcome = fixture.approve(&fixture.entry(&json!({ "command": "x" })));
     assert!(
         matches!(outcome, Err(ApprovalsError::Locked)),
         "{outcome:?}"
     );
-    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(started.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
 fn link_to_approvals_file_is_kept() {
-    let desk = Desk::new();
-    fs::create_dir(desk.path("synced")).unwrap();
-    symlink("synced/kept.json", desk.path("trust.json")).unwrap();
-    let entry = desk.entry(&json!({ "command": "x" }));
-    desk.approve(&entry).unwrap();
-    assert!(desk.path("trust.json").is_symlink());
-    assert!(desk.path("synced/kept.json").is_file());
-    assert!(desk.is_approved(&entry));
+    let fixture = RepositoryFixture::new();
+    fs::create_dir(fixture.path("synced")).unwrap();
+    symlink("synced/target.json", fixture.path("trust.json")).unwrap();
+    let entry = fixture.entry(&json!({ "command": "x" }));
+    fixture.approve(&entry).unwrap();
+    assert!(fixture.path("trust.json").is_symlink());
+    assert!(fixture.path("synced/target.json").is_file());
+    assert!(fixture.is_approved(&entry));
 }

@@ -27,7 +27,7 @@ impl Home {
         self.folder.path().join("home").join(path)
     }
 
-    fn put(&self, path: &str) {
+    fn write(&self, path: &str) {
         fs::write(self.path(path), "{}").unwrap();
     }
 
@@ -43,7 +43,7 @@ fn nearest_config_or_repository_is_project() {
     fs::create_dir(home.path("project/.git")).unwrap();
     assert_eq!(home.root_of("project/src/deep"), Some(home.path("project")));
     assert_eq!(home.root_of("project"), Some(home.path("project")));
-    home.put("project/src/.mcp.json");
+    home.write("project/src/.mcp.json");
     assert_eq!(
         home.root_of("project/src/deep"),
         Some(home.path("project/src"))
@@ -53,7 +53,7 @@ fn nearest_config_or_repository_is_project() {
 #[test]
 fn home_and_its_parents_are_never_project() {
     let home = Home::new();
-    home.put(".mcp.json");
+    home.write(".mcp.json");
     fs::write(home.folder.path().join(".mcp.json"), "{}").unwrap();
     assert_eq!(home.root_of("project/src"), None);
     assert_eq!(home.root_of(""), None);
@@ -63,7 +63,7 @@ fn home_and_its_parents_are_never_project() {
 #[test]
 fn linked_home_is_recognized() {
     let home = Home::new();
-    home.put(".mcp.json");
+    home.write(".mcp.json");
     let link = home.folder.path().join("link");
     std::os::unix::fs::symlink(home.path(""), &link).unwrap();
     assert_eq!(find_project_root(&home.path("project"), &link), None);
@@ -74,7 +74,7 @@ fn linked_home_is_recognized() {
 }
 
 impl Home {
-    fn places(&self, cwd: &str) -> ScopePaths {
+    fn scope_paths(&self, cwd: &str) -> ScopePaths {
         let folders = BaseDirs {
             home: self.path(""),
             config: self.path("config"),
@@ -89,13 +89,13 @@ impl Home {
 fn sources_cover_all_scopes() {
     let home = Home::new();
     fs::create_dir(home.path("project/.git")).unwrap();
-    let places = home.places("project/src");
+    let scope_paths = home.scope_paths("project/src");
     assert_eq!(
-        places.sources(),
+        scope_paths.sources(),
         ConfigSources {
             command_line: Vec::new(),
             managed: Some(home.path("etc/managed-mcp.json")),
-            local: places.servers_file(Scope::Local),
+            local: scope_paths.servers_file(Scope::Local),
             project: Some(home.path("project/.mcp.json")),
             user: Some(home.path(".mcp.json")),
             strict: false,
@@ -108,7 +108,7 @@ fn local_files_are_outside_project() {
     let home = Home::new();
     fs::create_dir(home.path("project/.git")).unwrap();
     fs::create_dir_all(home.path("other/project/.git")).unwrap();
-    let local = |cwd: &str| home.places(cwd).servers_file(Scope::Local).unwrap();
+    let local = |cwd: &str| home.scope_paths(cwd).servers_file(Scope::Local).unwrap();
     assert!(local("project").starts_with(home.path("config/projects")));
     assert_eq!(local("project"), local("project/src/deep"));
     assert_ne!(local("project"), local("other/project"));
@@ -121,13 +121,13 @@ fn local_files_are_outside_project() {
 fn foreign_owned_parent_project_is_ignored() {
     use std::os::unix::fs::{MetadataExt as _, lchown};
 
-    const STRANGER: u32 = 54_321;
+    const OTHER_USER: u32 = 54_321;
     let home = Home::new();
     // Only root can change the owner of a file.
     if fs::metadata(home.path("")).unwrap().uid() != 0 {
         return;
     }
-    let places = |cwd: &str| {
+    let scope_paths = |cwd: &str| {
         let folders = BaseDirs {
             home: home.path("nowhere"),
             config: home.path("config"),
@@ -136,35 +136,35 @@ fn foreign_owned_parent_project_is_ignored() {
         };
         ScopePaths::find(&home.path(cwd), folders)
     };
-    let give = |path: &str| lchown(home.path(path), Some(STRANGER), None).unwrap();
-    home.put(".mcp.json");
-    home.put("project/.mcp.json");
-    assert_eq!(places("project/src").diagnostic(), None);
+    let give_to_other_user = |path: &str| lchown(home.path(path), Some(OTHER_USER), None).unwrap();
+    home.write(".mcp.json");
+    home.write("project/.mcp.json");
+    assert_eq!(scope_paths("project/src").diagnostic(), None);
 
     // Like `/tmp`: root owns the directory, another user owns the marker.
-    give("project/.mcp.json");
-    let found = places("project/src/deep");
+    give_to_other_user("project/.mcp.json");
+    let found = scope_paths("project/src/deep");
     assert_eq!(found.project(), Some(home.path("").as_path()));
-    let told = found.diagnostic().unwrap().to_string();
-    assert!(told.contains("owned by another user"), "{told}");
-    assert!(told.contains("project/.mcp.json"), "{told}");
+    let diagnostic = found.diagnostic().unwrap().to_string();
+    assert!(diagnostic.contains("owned by another user"), "{diagnostic}");
+    assert!(diagnostic.contains("project/.mcp.json"), "{diagnostic}");
     // The working directory itself is always accepted.
     assert_eq!(
-        places("project").project(),
+        scope_paths("project").project(),
         Some(home.path("project").as_path())
     );
 
     fs::remove_file(home.path("project/.mcp.json")).unwrap();
-    home.put("project/.mcp.json");
-    give("project");
+    home.write("project/.mcp.json");
+    give_to_other_user("project");
     assert_eq!(
-        places("project/src").project(),
+        scope_paths("project/src").project(),
         Some(home.path("").as_path())
     );
     // The owner of the working directory is trusted.
-    give("project/src");
+    give_to_other_user("project/src");
     assert_eq!(
-        places("project/src").project(),
+        scope_paths("project/src").project(),
         Some(home.path("project").as_path())
     );
 }

@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test that meets the unexpected shall fail"
+    reason = "an unexpected result fails the test"
 )]
 
 use std::fs;
@@ -73,13 +73,13 @@ fn config(servers: &[&str]) -> String {
     format!("{{\"mcpServers\": {{{}}}}}", servers.join(", "))
 }
 
-fn names(reading: &ConfigSnapshot) -> Vec<&str> {
-    let servers = reading.loaded.config.servers.iter();
+fn names(snapshot: &ConfigSnapshot) -> Vec<&str> {
+    let servers = snapshot.loaded.config.servers.iter();
     servers.map(|entry| entry.name().as_str()).collect()
 }
 
-fn complaints(reading: &ConfigSnapshot) -> Vec<String> {
-    let diagnostics = reading.loaded.diagnostics.iter();
+fn messages(snapshot: &ConfigSnapshot) -> Vec<String> {
+    let diagnostics = snapshot.loaded.diagnostics.iter();
     diagnostics
         .map(|diagnostic| {
             format!(
@@ -146,22 +146,22 @@ fn broken_file_keeps_old_content() {
         let mut dir = PolledDir::with(&["a"]);
         dir.write(broken);
         assert!(dir.poll(1_000).is_none());
-        let reading = dir.poll(100).unwrap();
-        assert_eq!(names(&reading), ["a"], "{broken:?}");
-        let [complaint] = &complaints(&reading)[..] else {
-            panic!("{broken:?}: {:?}", complaints(&reading));
+        let snapshot = dir.poll(100).unwrap();
+        assert_eq!(names(&snapshot), ["a"], "{broken:?}");
+        let [message] = &messages(&snapshot)[..] else {
+            panic!("{broken:?}: {:?}", messages(&snapshot));
         };
         assert!(
-            complaint.starts_with("warning: ")
-                && complaint.ends_with("the previous version stays in use until the file is fixed"),
-            "{complaint}"
+            message.starts_with("warning: ")
+                && message.ends_with("the previous version stays in use until the file is fixed"),
+            "{message}"
         );
         assert!(dir.poll(1_000).is_none(), "{broken:?}");
 
         dir.write(&config(&["b"]));
         assert!(dir.poll(1_000).is_none());
-        let reading = dir.poll(100).unwrap();
-        assert_eq!((names(&reading), complaints(&reading)), (vec!["b"], vec![]));
+        let snapshot = dir.poll(100).unwrap();
+        assert_eq!((names(&snapshot), messages(&snapshot)), (vec!["b"], vec![]));
     }
 }
 
@@ -170,10 +170,10 @@ fn reverted_broken_file_clears_diagnostics() {
     let mut dir = PolledDir::with(&["a"]);
     dir.write("{");
     assert!(dir.poll(1_000).is_none());
-    assert_eq!(complaints(&dir.poll(100).unwrap()).len(), 1);
+    assert_eq!(messages(&dir.poll(100).unwrap()).len(), 1);
     dir.write(&config(&["a"]));
-    let reading = dir.poll(1_000).unwrap();
-    assert_eq!((names(&reading), complaints(&reading)), (vec!["a"], vec![]));
+    let snapshot = dir.poll(1_000).unwrap();
+    assert_eq!((names(&snapshot), messages(&snapshot)), (vec!["a"], vec![]));
 }
 
 #[test]
@@ -181,11 +181,11 @@ fn initially_broken_file_can_be_fixed() {
     let mut dir = PolledDir::new();
     dir.write("{");
     dir.poller = ConfigPoller::new();
-    let reading = dir.poll(0).unwrap();
-    assert_eq!((names(&reading).len(), complaints(&reading).len()), (0, 1));
+    let snapshot = dir.poll(0).unwrap();
+    assert_eq!((names(&snapshot).len(), messages(&snapshot).len()), (0, 1));
     dir.write("{\"mcpServers\"");
     assert!(dir.poll(1_000).is_none());
-    assert_eq!(complaints(&dir.poll(100).unwrap()).len(), 1);
+    assert_eq!(messages(&dir.poll(100).unwrap()).len(), 1);
     dir.write(&config(&["a"]));
     assert!(dir.poll(1_000).is_none());
     assert_eq!(names(&dir.poll(100).unwrap()), ["a"]);
@@ -196,10 +196,10 @@ fn invalid_entry_does_not_make_file_unusable() {
     let mut dir = PolledDir::with(&["a"]);
     dir.write(r#"{"mcpServers": {"a": {"command": 7}, "b": {"command": "run"}}}"#);
     assert!(dir.poll(1_000).is_none());
-    let reading = dir.poll(100).unwrap();
-    assert_eq!(names(&reading), ["a", "b"]);
+    let snapshot = dir.poll(100).unwrap();
+    assert_eq!(names(&snapshot), ["a", "b"]);
     assert!(
-        reading
+        snapshot
             .loaded
             .config
             .server("a")
@@ -263,17 +263,17 @@ fn other_files_follow_same_rules() {
     let settings = dir.folder.path().join("settings.json");
     dir.files.others = vec![settings.clone()];
     assert!(dir.poll(1_000).unwrap().others.is_empty());
-    for (text, held, complained) in [
+    for (text, accepted, message_count) in [
         ("{\"a\": 1}", "{\"a\": 1}", 0),
         ("{\"a\":", "{\"a\": 1}", 1),
         ("{\"a\": 2}", "{\"a\": 2}", 0),
     ] {
         fs::write(&settings, text).unwrap();
         assert!(dir.poll(1_000).is_none());
-        let reading = dir.poll(100).unwrap();
-        assert_eq!(reading.others[&settings], held.as_bytes());
-        assert_eq!(complaints(&reading).len(), complained, "{text}");
-        assert_eq!(names(&reading), ["a"]);
+        let snapshot = dir.poll(100).unwrap();
+        assert_eq!(snapshot.others[&settings], accepted.as_bytes());
+        assert_eq!(messages(&snapshot).len(), message_count, "{text}");
+        assert_eq!(names(&snapshot), ["a"]);
     }
 }
 
@@ -281,17 +281,17 @@ fn other_files_follow_same_rules() {
 fn reload_thread_reports_initial_config_and_changes() {
     let dir = PolledDir::new();
     dir.write(&config(&["a"]));
-    let (tell, readings) = std::sync::mpsc::sync_channel(4);
+    let (sender, snapshots) = std::sync::mpsc::sync_channel(4);
     let files = dir.files.clone();
-    let watcher = ReloadThread::spawn(
+    let reload_thread = ReloadThread::spawn(
         move || files.clone(),
         |_: &str| None,
-        move |reading| drop(tell.send(reading)),
+        move |snapshot| drop(sender.send(snapshot)),
     );
-    let next = || readings.recv_timeout(Duration::from_secs(30)).unwrap();
+    let next = || snapshots.recv_timeout(Duration::from_secs(30)).unwrap();
     assert_eq!(names(&next()), ["a"]);
     dir.write(&config(&["b"]));
     assert_eq!(names(&next()), ["b"]);
-    drop(watcher);
-    assert!(readings.recv_timeout(Duration::from_secs(30)).is_err());
+    drop(reload_thread);
+    assert!(snapshots.recv_timeout(Duration::from_secs(30)).is_err());
 }

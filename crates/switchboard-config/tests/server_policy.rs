@@ -55,7 +55,7 @@ fn check(policy: &ServerPolicy, server: &str, entry: &Value) -> Result<(), Polic
     let entry = loaded.config.server(server).unwrap();
     match entry.decide_launch(&Trust::none().with_policy(policy.clone())) {
         LaunchDecision::Launch(_) => Ok(()),
-        LaunchDecision::Refused(LaunchRefusal::ByPolicy(ban)) => Err(ban),
+        LaunchDecision::Refused(LaunchRefusal::ByPolicy(violation)) => Err(violation),
         other => panic!("{other:?}"),
     }
 }
@@ -243,8 +243,8 @@ fn server_profile_runs_no_program() {
 #[test]
 fn violation_messages_are_readable() {
     let deny = |one: ServerMatch, entry: &Value| {
-        let ban = check(&denying(vec![one]), "a", entry).unwrap_err();
-        LaunchRefusal::ByPolicy(ban).to_string()
+        let violation = check(&denying(vec![one]), "a", entry).unwrap_err();
+        LaunchRefusal::ByPolicy(violation).to_string()
     };
     assert_eq!(
         deny(name("a"), &program(&["x"])),

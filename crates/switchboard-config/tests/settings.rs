@@ -1,8 +1,6 @@
 //! Settings files: their content, their problems, and which problems block all calls.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a failed expectation fails the test that had it"
-)]
+
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +12,7 @@ use switchboard_config::{
 use tempfile::TempDir;
 
 /// A validator that rejects empty text and text with `!`.
-const GRAMMAR: RuleValidator = RuleValidator {
+const TEST_VALIDATOR: RuleValidator = RuleValidator {
     tool: check,
     pattern: check,
 };
@@ -29,8 +27,8 @@ fn check(text: &str) -> Result<(), String> {
 struct Home {
     /// Removed on drop.
     _folder: TempDir,
-    folders: BaseDirs,
-    places: ScopePaths,
+    dirs: BaseDirs,
+    paths: ScopePaths,
 }
 
 impl Home {
@@ -39,22 +37,22 @@ impl Home {
         let root = folder.path().canonicalize().unwrap();
         let project = root.join("home/project");
         fs::create_dir_all(project.join(".git")).unwrap();
-        let folders = BaseDirs {
+        let dirs = BaseDirs {
             home: root.join("home"),
             config: root.join("home/.config/switchboard"),
             state: root.join("home/.local/state/switchboard"),
             managed: root.join("etc"),
         };
-        let places = ScopePaths::find(&project, folders.clone());
+        let paths = ScopePaths::find(&project, dirs.clone());
         Self {
             _folder: folder,
-            folders,
-            places,
+            dirs,
+            paths,
         }
     }
 
     fn file(&self, scope: Scope) -> PathBuf {
-        self.places.settings_file(scope).unwrap()
+        self.paths.settings_file(scope).unwrap()
     }
 
     fn write(&self, scope: Scope, text: &str) -> PathBuf {
@@ -65,7 +63,7 @@ impl Home {
     }
 
     fn load(&self) -> Settings {
-        load_settings(&self.places, &GRAMMAR)
+        load_settings(&self.paths, &TEST_VALIDATOR)
     }
 }
 
@@ -76,9 +74,10 @@ fn load(scope: Scope, text: &str) -> Settings {
     home.load()
 }
 
-fn told(settings: &Settings) -> Vec<String> {
-    let told = settings.diagnostics.iter();
-    told.map(|it| format!("{}: {}", it.severity, it.message))
+fn messages(settings: &Settings) -> Vec<String> {
+    let diagnostics = settings.diagnostics.iter();
+    diagnostics
+        .map(|it| format!("{}: {}", it.severity, it.message))
         .collect()
 }
 
@@ -110,7 +109,7 @@ fn rule_keeps_its_position() {
     let home = Home::new();
     let path = home.write(Scope::User, text);
     let settings = home.load();
-    assert_eq!(told(&settings), [""; 0]);
+    assert_eq!(messages(&settings), [""; 0]);
     let rules: Vec<&RuleSetting> = settings.rules(ProjectRules::All).collect();
     let [first, second] = rules.as_slice() else {
         unreachable!("two rules")
@@ -222,12 +221,12 @@ fn invalid_rule_blocks_all_calls() {
     for scope in [Scope::User, Scope::Project, Scope::Managed] {
         for (text, problem) in cases {
             let settings = load(scope, text);
-            assert_eq!(told(&settings), [problem], "{text}");
+            assert_eq!(messages(&settings), [problem], "{text}");
             let closed: Vec<_> = settings.blocking_errors.iter().map(|it| it.scope).collect();
             assert_eq!(closed, [scope], "{text}");
-            // Without a readable policy no server is allowed.
-            let shut = settings.policy.allowed.as_deref() == Some(&[]);
-            assert_eq!(shut, scope == Scope::Managed, "{text}");
+            // If the managed settings are unusable, no server is allowed.
+            let allows_none = settings.policy.allowed.as_deref() == Some(&[]);
+            assert_eq!(allows_none, scope == Scope::Managed, "{text}");
         }
     }
 }
@@ -284,7 +283,7 @@ fn invalid_limits_are_only_warnings() {
     ];
     for (text, problem) in cases {
         let settings = load(Scope::User, text);
-        assert_eq!(told(&settings), [problem]);
+        assert_eq!(messages(&settings), [problem]);
         assert!(settings.blocking_errors.is_empty(), "{text}");
         assert_eq!(settings.policy, ServerPolicy::default());
     }
@@ -303,17 +302,17 @@ const RENAMED_LIMITS: [(&str, &str, &str); 6] = [
 fn old_limit_names_are_accepted() {
     for (group, old, new) in RENAMED_LIMITS {
         let settings = load(Scope::User, &format!(r#"{{"{group}": {{"{old}": 7}}}}"#));
-        assert_eq!(told(&settings), [""; 0], "{old}");
+        assert_eq!(messages(&settings), [""; 0], "{old}");
         assert_eq!(settings.limit(new, None, 50), 7, "{old}");
     }
     let settings = load(Scope::User, r#"{"deadlines": {"silence": 0}}"#);
     assert_eq!(
-        told(&settings),
+        messages(&settings),
         ["warning: `silence` must be a whole number from 1 to 86400000; using the default"]
     );
     // Old names belong to one group, like new ones.
     let settings = load(Scope::User, r#"{"limits": {"silence": 7}}"#);
-    assert_eq!(told(&settings), ["warning: unknown key `silence`"]);
+    assert_eq!(messages(&settings), ["warning: unknown key `silence`"]);
 }
 
 #[test]
@@ -329,7 +328,7 @@ fn new_limit_name_wins_over_old_one() {
             let expected = format!(
                 "warning: `{old}` is ignored: it is the old name of `{new}`, which is also set"
             );
-            assert_eq!(told(&settings), [expected]);
+            assert_eq!(messages(&settings), [expected]);
         }
     }
 }
@@ -359,9 +358,9 @@ fn project_can_only_lower_limits() {
         (&[(Scope::Project, 100)], None, 50),
         (&[(Scope::Project, 3), (Scope::Managed, 5)], Some(60), 3),
     ];
-    for (bounds, typed, expected) in cases {
+    for (bounds, from_run, expected) in cases {
         assert_eq!(
-            with(bounds).limit("jsonNodes", typed, 50),
+            with(bounds).limit("jsonNodes", from_run, 50),
             expected,
             "{bounds:?}"
         );
@@ -377,7 +376,7 @@ fn managed_policy_is_parsed() {
         "profile": "server"
     }"#;
     let settings = load(Scope::Managed, text);
-    assert_eq!(told(&settings), [""; 0]);
+    assert_eq!(messages(&settings), [""; 0]);
     let command = ["npx", "-y", "b"].map(str::to_owned).to_vec();
     assert_eq!(
         settings.policy,
@@ -412,13 +411,13 @@ fn disabled_servers_keep_their_position() {
     home.write(Scope::Local, "{\n  \"disabledServers\": [\"a\", \"b\"]\n}");
     home.write(Scope::Project, r#"{"disabledServers": ["c"]}"#);
     let settings = home.load();
-    let off: Vec<_> = settings
+    let disabled: Vec<_> = settings
         .disabled
         .iter()
-        .map(|off| (off.name.as_str(), off.scope, off.origin.line))
+        .map(|server| (server.name.as_str(), server.scope, server.origin.line))
         .collect();
     assert_eq!(
-        off,
+        disabled,
         [
             ("a", Scope::Local, 2),
             ("b", Scope::Local, 2),
@@ -460,7 +459,7 @@ fn error_is_shown_before_many_warnings() {
     for scope in [Scope::Managed, Scope::Local, Scope::User, Scope::Project] {
         let settings = load(scope, &text);
         assert_eq!(settings.blocking_errors.len(), 1, "{scope}");
-        assert!(told(&settings)[0].starts_with("error: "), "{scope}");
+        assert!(messages(&settings)[0].starts_with("error: "), "{scope}");
         assert_eq!(settings.diagnostics.len(), 101);
         if scope == Scope::Managed {
             assert_eq!(settings.policy.allowed, Some(Vec::new()));
@@ -477,10 +476,10 @@ fn nested_project_keeps_outer_restrictions() {
             {"tool": "a", "action": "allow"}], "disabledServers": ["off"], "limits": {"listPages": 3}}"#,
     );
     let outer = home.file(Scope::Local);
-    let inner = home.places.project().unwrap().join("vendor/inner");
+    let inner = home.paths.project().unwrap().join("vendor/inner");
     fs::create_dir_all(&inner).unwrap();
     std::os::unix::fs::symlink("nowhere", inner.join(".mcp.json")).unwrap();
-    home.places = ScopePaths::find(&inner, home.folders.clone());
+    home.paths = ScopePaths::find(&inner, home.dirs.clone());
     assert_ne!(home.file(Scope::Local), outer);
     home.write(
         Scope::Local,

@@ -38,13 +38,13 @@ fn spec(json: &str) -> LaunchSpec {
     }
 }
 
-fn written(entry: &Value) -> String {
+fn masked_text(entry: &Value) -> String {
     let json = json!({ "mcpServers": { "a": entry } }).to_string();
     let loaded = load_inline(&json);
     serde_json::to_string(loaded.config.server("a").unwrap().masked_entry()).unwrap()
 }
 
-fn in_code(config: ServerConfig) -> LaunchSpec {
+fn trusted_spec(config: ServerConfig) -> LaunchSpec {
     LaunchSpec::trusted(ServerName::new("a").unwrap(), config)
 }
 
@@ -66,9 +66,9 @@ fn only_project_entries_need_approval() {
         strict: false,
     };
     let loaded = load(&sources, &HashMap::new());
-    let admitted = |trust: &Trust| -> Vec<Result<Consent, String>> {
+    let consents = |trust: &Trust| -> Vec<Result<Consent, String>> {
         let servers = &loaded.config.servers;
-        let consent = |admission| match admission {
+        let consent = |decision| match decision {
             LaunchDecision::Launch(spec) => Ok(spec.consent()),
             LaunchDecision::AwaitingApproval { hint, .. } => Err(hint),
             LaunchDecision::Refused(refusal) => Err(refusal.to_string()),
@@ -80,7 +80,7 @@ fn only_project_entries_need_approval() {
             .collect()
     };
     assert_eq!(
-        admitted(&Trust::none()),
+        consents(&Trust::none()),
         [
             Ok(Consent::Administrator),
             Ok(Consent::CommandLine),
@@ -90,7 +90,7 @@ fn only_project_entries_need_approval() {
         ]
     );
     assert_eq!(
-        admitted(&Trust::project_for_this_run()),
+        consents(&Trust::project_for_this_run()),
         [
             Ok(Consent::Administrator),
             Ok(Consent::CommandLine),
@@ -115,7 +115,7 @@ fn project_cannot_use_claude_ai_account() {
     let LaunchDecision::Invalid(problem) =
         loaded.config.servers[0].decide_launch(&Trust::project_for_this_run())
     else {
-        panic!("the entry was admitted");
+        panic!("the entry is not invalid");
     };
     assert_eq!(
         problem.to_string(),
@@ -144,7 +144,7 @@ fn masked_entry_hides_literal_secrets() {
         "apiKey": "***",
         "timeout": 5
     });
-    assert_eq!(written(&entry), expected.to_string());
+    assert_eq!(masked_text(&entry), expected.to_string());
 }
 
 #[test]
@@ -160,16 +160,16 @@ fn masked_entry_hides_detected_secrets() {
         "args": ["-y", "hub", "--token", "***", 5, "--level=debug", "KEY=***"],
         "cwd": "/srv"
     });
-    assert_eq!(written(&entry), expected.to_string());
+    assert_eq!(masked_text(&entry), expected.to_string());
 
     let config = ServerConfig::remote("https://a:hush@b.c/?token=hush&x=1", RemoteKind::Http);
     assert_eq!(
-        serde_json::to_value(in_code(config).masked_entry()).unwrap(),
+        serde_json::to_value(trusted_spec(config).masked_entry()).unwrap(),
         json!({ "type": "http", "url": "https://a:***@b.c/?token=***&x=1" })
     );
     let config = ServerConfig::stdio("hub", ["--password", "hush"]);
     assert_eq!(
-        serde_json::to_value(in_code(config).masked_entry()).unwrap(),
+        serde_json::to_value(trusted_spec(config).masked_entry()).unwrap(),
         json!({ "type": "stdio", "command": "hub", "args": ["--password", "***"] })
     );
 }
@@ -185,7 +185,7 @@ fn masked_entry_always_has_type() {
         (json!({}), json!({ "type": "stdio" })),
         (json!("x"), json!({ "type": "stdio" })),
     ] {
-        assert_eq!(written(&entry), expected.to_string());
+        assert_eq!(masked_text(&entry), expected.to_string());
     }
 }
 
@@ -195,7 +195,7 @@ fn trusted_spec_has_masked_entry() {
         .env("TOKEN", "hush")
         .cwd("/srv")
         .call_timeout(Duration::from_secs(1));
-    let spec = in_code(config);
+    let spec = trusted_spec(config);
     assert_eq!(
         serde_json::to_value(spec.masked_entry()).unwrap(),
         json!({
@@ -210,7 +210,7 @@ fn trusted_spec_has_masked_entry() {
 
     let config = ServerConfig::remote("https://example.com", RemoteKind::Sse).header("A", "hush");
     assert_eq!(
-        serde_json::to_value(in_code(config).masked_entry()).unwrap(),
+        serde_json::to_value(trusted_spec(config).masked_entry()).unwrap(),
         json!({ "type": "sse", "url": "https://example.com", "headers": { "A": "***" } })
     );
 }
@@ -245,9 +245,9 @@ fn formatting_does_not_change_launch() {
     let same = ServerConfig::stdio("x", ["hush"])
         .env("A", "1")
         .env("B", "2");
-    assert!(plain.is_same_launch(&in_code(same.clone())));
-    assert!(!plain.is_same_launch(&in_code(same.clone().env("B", "3"))));
-    assert!(!plain.is_same_launch(&in_code(same.cwd("/"))));
+    assert!(plain.is_same_launch(&trusted_spec(same.clone())));
+    assert!(!plain.is_same_launch(&trusted_spec(same.clone().env("B", "3"))));
+    assert!(!plain.is_same_launch(&trusted_spec(same.cwd("/"))));
 }
 
 #[test]

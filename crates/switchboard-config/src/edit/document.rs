@@ -1,7 +1,7 @@
 //! A parsed JSONC text with the byte span of every value and key.
 //!
-//! Finds members by path and computes the [`TextEdit`]s that change them. Each edit produces a new `Document`, parsed
-//! from the new text, so the spans always match.
+//! Finds members by path and computes the [`TextEdit`]s that change them. Each edit produces a new
+//! `Document`, parsed from the new text, so the spans always match.
 
 use std::path::{Path, PathBuf};
 
@@ -333,7 +333,8 @@ fn newline_style(text: &str) -> &'static str {
     }
 }
 
-/// Returns the indentation of the first top-level member that starts a line; two spaces if there is none.
+/// Returns the indentation of the first top-level member that starts a line; two spaces if there is
+/// none.
 fn indent_unit(text: &str, root: &Node) -> String {
     let items = root.container().items;
     let mut starts = items.iter().map(|item| item.start);

@@ -1,6 +1,7 @@
 //! Formats new values in the style of the file.
 //!
-//! An object spans several lines if the container around it does. A list of scalars stays on one line if it is short.
+//! An object spans several lines if the container around it does. A list of scalars stays on one
+//! line if it is short.
 
 use serde_json::Value as Json;
 

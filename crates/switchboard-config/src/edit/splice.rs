@@ -200,7 +200,8 @@ pub(super) fn line_indent(text: &str, at: usize) -> &str {
     line.get(..length).unwrap_or_default()
 }
 
-/// Returns true if only spaces and tabs precede `at` on its line. False for the first line of the text.
+/// Returns true if only spaces and tabs precede `at` on its line. False for the first line of the
+/// text.
 pub(super) fn starts_line(text: &str, at: usize) -> bool {
     let start = line_start(text, at);
     start > 0 && start + line_indent(text, at).len() == at

@@ -1,4 +1,5 @@
-//! The table that describes one client: its files, the section with the servers, its keys and its variable syntax.
+//! The table that describes one client: its files, the section with the servers, its keys and its
+//! variable syntax.
 
 use std::path::Path;
 
@@ -139,7 +140,8 @@ pub(super) fn names(list: Option<&RawMember>) -> Vec<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyMeaning {
     Type,
-    /// The program. Also accepts a list with the arguments, or an object with `path`, `args` and `env`.
+    /// The program. Also accepts a list with the arguments, or an object with `path`, `args` and
+    /// `env`.
     Command,
     Args,
     Env,
@@ -165,7 +167,8 @@ pub(super) enum KeyMeaning {
     Unsupported(&'static str),
     /// Like [`Self::Unsupported`], but only if the value is not `false`.
     UnsupportedIfTrue(&'static str),
-    /// If the value equals this text, the server is started by a part of the client and cannot be imported.
+    /// If the value equals this text, the server is started by a part of the client and cannot be
+    /// imported.
     ClientOnly(&'static str),
     /// Ignored: it does not affect how the server runs.
     Ignored,

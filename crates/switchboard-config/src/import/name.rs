@@ -7,8 +7,9 @@ use crate::text::sanitize_name;
 /// Maximum length of a name derived from an invalid one.
 const MAX_CHARS: usize = 64;
 
-/// Returns the name for a server that its client calls `original`, and a note if the name differs. `siblings` are the
-/// servers of the same section, whose names are taken. Always returns a name, because the candidates are numbered.
+/// Returns the name for a server that its client calls `original`, and a note if the name differs.
+/// The result is not the name of one of `siblings`, the servers of the same section. Always returns
+/// a name, because the candidates are numbered.
 pub(super) fn choose(
     original: &str,
     client: Client,

@@ -1,6 +1,7 @@
 //! Translates one foreign entry key by key.
 //!
-//! Values of a wrong type are copied unchanged, so that the validation of the finished entry reports them.
+//! Values of a wrong type are copied unchanged, so that the validation of the finished entry
+//! reports them.
 
 mod timeouts;
 
@@ -329,7 +330,8 @@ impl<'a> EntryDraft<'a> {
         }
     }
 
-    /// Makes paths that are relative to the project absolute: the entry is written outside of the project.
+    /// Makes paths that are relative to the project absolute: the entry is written outside of the
+    /// project.
     fn make_absolute(&mut self, project_dir: &Path) {
         let join = |text: &str| Json::String(project_dir.join(text).to_string_lossy().into_owned());
         let has_drive = |text: &str| text.get(1..3).is_some_and(|after| after == ":\\");

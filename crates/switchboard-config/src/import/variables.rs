@@ -1,8 +1,8 @@
 //! Rewrites the variable references of other clients to `${NAME}` and `${NAME:-default}`.
 //!
-//! A reference without an equivalent, such as a prompt to the user or the content of a file, becomes a variable that
-//! the user has to set, and a note says so. A wrong value is never passed to a server. Text that a client passes
-//! literally reaches the server unchanged.
+//! A reference without an equivalent, such as a prompt to the user or the content of a file,
+//! becomes a variable that the user has to set, and a note says so. A wrong value is never passed
+//! to a server. Text that a client passes literally reaches the server unchanged.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use super::{ImportContext, Platform};
 use crate::raw::{RawKind, RawValue};
 use crate::text::replace_control_chars;
 
-/// Maximum length of a reference. It bounds the scan: otherwise a text of only `${` would be quadratic.
+/// Maximum length of a reference. It bounds the scan: otherwise a text of only `${` would be
+/// quadratic.
 const MAX_REFERENCE: usize = 512;
 
 /// The role of a text in an entry.
@@ -81,7 +82,8 @@ impl VariableRewriter<'_> {
         }
     }
 
-    /// Rewrites the reference at the start of `text`. Returns the new text and the length of the reference.
+    /// Rewrites the reference at the start of `text`. Returns the new text and the length of the
+    /// reference.
     fn reference(&mut self, text: &str, position: TextPosition) -> Option<(String, usize)> {
         if let Some(inside) = enclosed(text, "${", '}') {
             let rewritten = self.rewrite_braced(inside, position)?;
@@ -134,7 +136,8 @@ impl VariableRewriter<'_> {
             .then(|| self.keep_reference(word, inside, position))
     }
 
-    /// Handles a reference that is already in the syntax of Switchboard. The client may pass it literally.
+    /// Handles a reference that is already in the syntax of Switchboard. The client may pass it
+    /// literally.
     fn keep_reference(&mut self, name: &str, inside: &str, position: TextPosition) -> String {
         // Shown without its default, which may be a secret.
         let shown = format!("${{{name}}}");

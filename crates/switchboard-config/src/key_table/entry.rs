@@ -16,7 +16,7 @@ pub const ENTRY_KEYS: &[Key] = &[
     Key::new(
         "command",
         KeyGroup::Program,
-        ValueType::Word,
+        ValueType::NonEmptyText,
         "The program to start: a path, or a name to look up on the `PATH`.",
     )
     .example(r#""npx""#)
@@ -25,7 +25,7 @@ pub const ENTRY_KEYS: &[Key] = &[
     Key::new(
         "args",
         KeyGroup::Program,
-        ValueType::Texts,
+        ValueType::TextList,
         "Arguments, passed without a shell.",
     )
     .default("none")
@@ -74,7 +74,7 @@ pub const ENTRY_KEYS: &[Key] = &[
     Key::new(
         "url",
         KeyGroup::Remote,
-        ValueType::Address,
+        ValueType::HttpUrl,
         "The URL of the server: `https://…` or `http://…`.",
     )
     .example(r#""https://example.com/mcp""#)
@@ -113,7 +113,7 @@ pub const ENTRY_KEYS: &[Key] = &[
     Key::new(
         "auth",
         KeyGroup::Remote,
-        ValueType::Anything,
+        ValueType::AnyValue,
         "Reserved; ignored today.",
     )
     .needs_reapproval()
@@ -121,7 +121,7 @@ pub const ENTRY_KEYS: &[Key] = &[
     Key::new(
         "oauth",
         KeyGroup::Remote,
-        ValueType::Anything,
+        ValueType::AnyValue,
         "Reserved; ignored today.",
     )
     .needs_reapproval()
@@ -206,7 +206,7 @@ pub const ENTRY_KEYS: &[Key] = &[
     Key::new(
         "tools",
         KeyGroup::AllServers,
-        ValueType::Anything,
+        ValueType::AnyValue,
         "Reserved for settings of single tools; ignored today.",
     )
     .needs_reapproval(),

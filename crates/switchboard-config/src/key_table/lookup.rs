@@ -1,11 +1,13 @@
-//! Looks up keys of a server entry: whether a key is known, the nearest known key, and whether its value is secret.
+//! Looks up keys of a server entry: whether a key is known, the nearest known key, and whether its
+//! value is secret.
 //!
 //! Invariant: the value of an unknown key is treated as secret.
 
 use super::{ENTRY_KEYS, Masking, entry_key};
 use crate::nearest::nearest;
 
-/// Keys of other clients with the same meaning as a known key, too different for a match by edit distance.
+/// Keys of other clients with the same meaning as a known key, too different for a match by edit
+/// distance.
 const OTHER_CLIENTS_KEYS: [(&str, &str); 6] = [
     ("environment", "env"),
     ("httpUrl", "url"),

@@ -85,9 +85,9 @@ fn type_description(value_type: ValueType) -> String {
             let names = TRANSPORT_TYPES.map(|name| format!("`{name}`"));
             return names.join(", ");
         }
-        ValueType::Text | ValueType::Word => "a string",
-        ValueType::Address => "an http or https URL",
-        ValueType::Texts => "a list of strings or numbers",
+        ValueType::Text | ValueType::NonEmptyText => "a string",
+        ValueType::HttpUrl => "an http or https URL",
+        ValueType::TextList => "a list of strings or numbers",
         ValueType::Variables => "an object: variable → string, number or boolean",
         ValueType::Headers => "an object: header → string, number or boolean",
         ValueType::AllOrNames => "`\"all\"`, or a list of names",
@@ -96,7 +96,7 @@ fn type_description(value_type: ValueType) -> String {
         ValueType::Count => "a whole number, at least 1",
         ValueType::Reconnect => "an object with `maxAttempts`, a whole number",
         ValueType::Tls => "an object of paths: `ca`, or `cert` and `key`, or all three",
-        ValueType::Anything => "any value",
+        ValueType::AnyValue => "any value",
         ValueType::Limits | ValueType::Deadlines => {
             "an object of whole numbers, see [below](#limits-and-timeouts)"
         }
@@ -104,7 +104,7 @@ fn type_description(value_type: ValueType) -> String {
         ValueType::Rules => {
             "a list of rules with `tool`, `action` and optionally `pattern`, `hint`"
         }
-        ValueType::Servers => "a list of objects, each with a `name`, a `command` or a `url`",
+        ValueType::ServerMatches => "a list of objects, each with a `name`, a `command` or a `url`",
         ValueType::Profile => "`local` or `server`",
     };
     text.to_owned()

@@ -15,7 +15,7 @@ const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Text without NUL characters.
 const NO_NUL: &str = "^[^\\u0000]*$";
 /// An http or https URL, or a text with a variable, whose value is unknown.
-const ADDRESS: &str =
+const HTTP_URL: &str =
     r"^([Hh][Tt][Tt][Pp][Ss]?://[^/?#:\s\u0000-\u001f][^\s\u0000-\u001f\u007f]*$|.*\$\{)";
 const VARIABLE_NAME: &str = "^[^=\\u0000]+$";
 const HEADER_NAME: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
@@ -70,7 +70,8 @@ fn document(title: &str, mut keys: Json, definitions: &Json, unknown: UnknownKey
     json!({
         "$schema": DRAFT,
         "title": title,
-        // Not part of the standard: editors that know these keywords accept comments and trailing commas.
+        // Not part of the standard: editors that know these keywords accept comments and trailing
+        // commas.
         "allowComments": true,
         "allowTrailingCommas": true,
         "type": "object",
@@ -135,9 +136,9 @@ fn value_schema(value_type: ValueType) -> Json {
     match value_type {
         ValueType::Type => json!({ "enum": TRANSPORT_TYPES }),
         ValueType::Text => json!({ "type": "string", "pattern": NO_NUL }),
-        ValueType::Word => json!({ "type": "string", "minLength": 1, "pattern": NO_NUL }),
-        ValueType::Address => json!({ "type": "string", "pattern": ADDRESS }),
-        ValueType::Texts => json!({
+        ValueType::NonEmptyText => json!({ "type": "string", "minLength": 1, "pattern": NO_NUL }),
+        ValueType::HttpUrl => json!({ "type": "string", "pattern": HTTP_URL }),
+        ValueType::TextList => json!({
             "type": "array",
             "items": { "type": ["string", "number"], "pattern": NO_NUL },
         }),
@@ -163,12 +164,14 @@ fn value_schema(value_type: ValueType) -> Json {
             "dependentRequired": { "cert": ["key"], "key": ["cert"] },
             "additionalProperties": false,
         }),
-        ValueType::Anything => json!({}),
+        ValueType::AnyValue => json!({}),
         ValueType::Limits => numbers(&LIMIT_KEYS, &LIMIT_RANGE),
         ValueType::Deadlines => numbers(&DEADLINE_KEYS, &TIMEOUT_RANGE),
         ValueType::Names => json!({ "type": "array", "items": { "type": "string" } }),
         ValueType::Rules => json!({ "type": "array", "items": { "$ref": "#/$defs/rule" } }),
-        ValueType::Servers => json!({ "type": "array", "items": { "$ref": "#/$defs/servers" } }),
+        ValueType::ServerMatches => {
+            json!({ "type": "array", "items": { "$ref": "#/$defs/servers" } })
+        }
         ValueType::Profile => json!({ "enum": ["local", "server"] }),
     }
 }

@@ -1,6 +1,7 @@
 //! The keys of a settings file.
 //!
-//! Invariant: a misspelt key that could contain a restriction is an error; other unknown keys are warnings.
+//! Invariant: a misspelt key that could contain a restriction is an error; other unknown keys are
+//! warnings.
 
 use super::{Key, KeyGroup, ValueType};
 use crate::scope::Scope;
@@ -42,7 +43,7 @@ pub const SETTINGS_KEYS: &[Key] = &[
     Key::new(
         "allowedServers",
         KeyGroup::Managed,
-        ValueType::Servers,
+        ValueType::ServerMatches,
         "Only servers that match an item are allowed.",
     )
     .default("every server is allowed")
@@ -50,7 +51,7 @@ pub const SETTINGS_KEYS: &[Key] = &[
     Key::new(
         "deniedServers",
         KeyGroup::Managed,
-        ValueType::Servers,
+        ValueType::ServerMatches,
         "Servers that are never allowed.",
     )
     .default("none")
@@ -120,8 +121,8 @@ pub const DEADLINE_KEYS: [&str; 11] = [
     "exitAfterTerm",
 ];
 
-/// Old and new names of renamed limits and deadlines. The loader accepts both. If a file contains both, the new name
-/// wins.
+/// Old and new names of renamed limits and deadlines. The loader accepts both. If a file contains
+/// both, the new name wins.
 pub(crate) const RENAMED_KEYS: [(&str, &str); 6] = [
     ("treeNodes", "jsonTreeNodes"),
     ("outboxBytes", "writeQueueBytes"),

@@ -1,6 +1,7 @@
 //! Merges the entries of all scopes by server name. Entries are never merged field by field.
 //!
-//! Invariant: there is one entry per name, from the highest scope that has one, even if that entry is invalid.
+//! Invariant: there is one entry per name, from the highest scope that has one, even if that entry
+//! is invalid.
 
 use std::collections::HashSet;
 

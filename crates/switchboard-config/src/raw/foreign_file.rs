@@ -1,7 +1,7 @@
 //! Parses the config file of another client, in JSON or TOML, with the span of every value.
 //!
-//! The last of several duplicate keys is used. Invariant: an unusable file has one problem and no value. Snippets of it
-//! show only keys and harmless values.
+//! The last of several duplicate keys is used. Invariant: an unusable file has one problem and no
+//! value. Snippets of it show only keys and harmless values.
 
 use std::path::Path;
 
@@ -144,7 +144,8 @@ fn broken_toml(path: &Path, text: &str, error: &toml::de::Error) -> ParsedSource
     document
 }
 
-/// Converts a JSON value. Values deeper than [`MAX_DEPTH`] become null: they cannot be part of an entry.
+/// Converts a JSON value. Values deeper than [`MAX_DEPTH`] become null: they cannot be part of an
+/// entry.
 fn from_json(value: &ast::Value<'_>, depth: usize) -> RawValue {
     let span = span_of(value.range());
     let kind = match value {

@@ -65,7 +65,8 @@ pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> Pa
     }
 }
 
-/// Parses a source that is one object. Every problem is an error, because the object may contain restrictions.
+/// Parses a source that is one object. Every problem is an error, because the object may contain
+/// restrictions.
 pub(super) fn parse_object(
     file: Option<&Path>,
     bytes: &[u8],
@@ -363,8 +364,8 @@ impl EntryReader {
         Ok(RawValue { span, kind })
     }
 
-    /// Reports a missing `mcpServers`. Files that do not look like MCP config are ignored silently, except those given
-    /// on the command line.
+    /// Reports a missing `mcpServers`. Files that do not look like MCP config are ignored silently,
+    /// except those given on the command line.
     fn report_missing(&mut self, root: &ast::Object<'_>) {
         let keys = || root.properties.iter().map(|prop| prop.name.as_str());
         let misspelt = keys()

@@ -1,7 +1,7 @@
 //! Reads a regular file up to a size limit.
 //!
-//! Invariant: only regular files of limited size are read, so a pipe or device in place of a config file cannot block
-//! the program.
+//! Invariant: only regular files of limited size are read, so a pipe or device in place of a config
+//! file cannot block the program.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};

@@ -1,8 +1,8 @@
-//! Finds the spans of a source that must not appear in snippets: literal values of variables, headers and other
-//! secrets.
+//! Finds the spans of a source that must not appear in snippets: literal values of variables,
+//! headers and other secrets.
 //!
-//! In a parsed source the spans are exact. In a source with syntax errors, everything is redacted that is not known to
-//! be harmless.
+//! In a parsed source the spans are exact. In a source with syntax errors, everything is redacted
+//! that is not known to be harmless.
 
 use super::source_text::{SourceText, Span};
 use super::{RawKind, RawMember, RawValue};
@@ -23,7 +23,8 @@ pub(super) fn secret_spans(text: &SourceText, servers: &[RawMember]) -> Vec<Span
     spans
 }
 
-/// Redacts strings that look like they contain a secret. `before` is the preceding string in a list.
+/// Redacts strings that look like they contain a secret. `before` is the preceding string in a
+/// list.
 fn redact_detected(value: &RawValue, before: Option<&str>, spans: &mut Vec<Span>) {
     match &value.kind {
         RawKind::Text(text) if !secret_detection::find_in_argument(text, before).is_empty() => {
@@ -83,8 +84,8 @@ fn redact_literals(text: &SourceText, span: Span, spans: &mut Vec<Span>) {
     }
 }
 
-/// The possible secrets in a text that is not valid JSON: every word except keys and values of keys that are not
-/// secret.
+/// The possible secrets in a text that is not valid JSON: every word except keys and values of keys
+/// that are not secret.
 pub(super) fn redact_unparsed(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut context = TokenContext::Other;
@@ -134,7 +135,8 @@ impl TokenContext {
         matches!(self, Self::Value { shown: true } | Self::ShownList)
     }
 
-    /// The context after `punct`. `key` is set directly after a key: true if its values may be shown.
+    /// The context after `punct`. `key` is set directly after a key: true if its values may be
+    /// shown.
     fn after(self, punct: char, key: Option<bool>) -> Self {
         match (punct, self) {
             (':', _) => Self::Value {
@@ -192,7 +194,8 @@ fn is_punct(c: char) -> bool {
     matches!(c, '{' | '}' | '[' | ']' | ',' | ':')
 }
 
-/// Length of the string content after the opening quote of `rest`. An unterminated string ends with its line.
+/// Length of the string content after the opening quote of `rest`. An unterminated string ends with
+/// its line.
 fn string_len(rest: &str) -> usize {
     let inside = rest.get(1..).unwrap_or_default();
     let mut escaped = false;

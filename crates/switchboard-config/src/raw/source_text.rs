@@ -11,8 +11,8 @@ use crate::text::replace_control_chars;
 const WINDOW_CHARS: usize = 160;
 /// Number of characters shown before the marked text of a long line.
 const CONTEXT_CHARS: usize = 60;
-/// The character count is precomputed for every block of this many bytes. Without the index, computing columns in a
-/// file with one long line would be quadratic.
+/// The character count is precomputed for every block of this many bytes. Without the index,
+/// computing columns in a file with one long line would be quadratic.
 const CHAR_INDEX_STEP: usize = 256;
 
 /// A byte range of a source.
@@ -113,7 +113,8 @@ impl SourceText {
         }
     }
 
-    /// Number of marked characters. Only the first character of a span over several lines is marked.
+    /// Number of marked characters. Only the first character of a span over several lines is
+    /// marked.
     fn marked(&self, start: usize, end: usize, line_end: usize, before: &str, window: &str) -> u32 {
         if end > line_end {
             return 1;

@@ -11,7 +11,8 @@ use std::time::Instant;
 use super::{ConfigPoller, ConfigSnapshot, PolledFiles};
 use crate::expand::Environment;
 
-/// Polls config files on its own thread, so that a slow disk blocks nothing else. Dropping it stops the thread.
+/// Polls config files on its own thread, so that a slow disk blocks nothing else. Dropping it stops
+/// the thread.
 ///
 /// ```
 /// use std::sync::mpsc::sync_channel;
@@ -31,8 +32,8 @@ pub struct ReloadThread {
 }
 
 impl ReloadThread {
-    /// Starts the thread. It calls `files` before each poll, because the project may be created later, and `on_change`
-    /// with the initial config and after each accepted change.
+    /// Starts the thread. It calls `files` before each poll, because the project may be created
+    /// later, and `on_change` with the initial config and after each accepted change.
     pub fn spawn(
         mut files: impl FnMut() -> PolledFiles + Send + 'static,
         environment: impl Environment + Send + 'static,

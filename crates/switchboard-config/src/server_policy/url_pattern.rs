@@ -1,12 +1,14 @@
 //! Canonical URLs, and the URL patterns of allow and deny lists.
 //!
-//! URL parsers disagree about unusual URLs. An attacker could use the disagreement to bypass a list. Invariant: all
-//! parsers agree about the host and path of a [`CanonicalUrl`]; [`CanonicalUrl::parse`] rejects every other URL.
+//! URL parsers disagree about unusual URLs. An attacker could use the disagreement to bypass a
+//! list. Invariant: all parsers agree about the host and path of a [`CanonicalUrl`];
+//! [`CanonicalUrl::parse`] rejects every other URL.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A URL with a lower-case host without a trailing dot, an explicit port, and a path without `.` and `..`.
+/// A URL with a lower-case host without a trailing dot, an explicit port, and a path without `.`
+/// and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CanonicalUrl {
     scheme: Scheme,

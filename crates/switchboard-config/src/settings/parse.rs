@@ -1,7 +1,8 @@
 //! Parses one settings file.
 //!
-//! An invalid value is reported and then treated as absent, so that one run reports all problems. Invariant: a problem
-//! in a restriction is an error. A problem in a limit is a warning, because the default applies then.
+//! An invalid value is reported and then treated as absent, so that one run reports all problems.
+//! Invariant: a problem in a restriction is an error. A problem in a limit is a warning, because
+//! the default applies then.
 
 use std::ops::RangeInclusive;
 
@@ -101,7 +102,7 @@ impl<'a> SettingsParser<'a> {
         let unknown = rule.members().iter().filter(is_unknown);
         for member in unknown.collect::<Vec<_>>() {
             let message = unknown_key(&member.key, &RULE_KEYS);
-            let known = format!("known keys: {}", listed(&RULE_KEYS));
+            let known = format!("known keys: {}", comma_separated(&RULE_KEYS));
             self.fail(member.key_span, message, &known);
         }
         let tool = self.required_text(rule, "tool");
@@ -228,7 +229,8 @@ impl<'a> SettingsParser<'a> {
 
     fn read_policy(&mut self, member: &RawMember) {
         match member.key.as_str() {
-            // A list with an invalid item is still an allow list: servers it does not name are not allowed.
+            // A list with an invalid item is still an allow list: servers it does not name are not
+            // allowed.
             "allowedServers" => self.policy.allowed = Some(self.server_matches(member)),
             "deniedServers" => self.policy.denied = self.server_matches(member),
             "profile" => {
@@ -292,14 +294,14 @@ impl<'a> SettingsParser<'a> {
     }
 
     /// Reads one of a few strings.
-    fn enum_value<T: Copy>(&mut self, member: &RawMember, words: &[(&str, T)]) -> Option<T> {
+    fn enum_value<T: Copy>(&mut self, member: &RawMember, values: &[(&str, T)]) -> Option<T> {
         let written = match &member.value.kind {
             RawKind::Text(written) => written.as_str(),
             _ => "",
         };
-        let known = words.iter().find(|(enum_value, _)| *enum_value == written);
+        let known = values.iter().find(|(name, _)| *name == written);
         if known.is_none() {
-            let names: Vec<_> = words.iter().map(|(enum_value, _)| *enum_value).collect();
+            let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
             let message = match nearest(written, &names) {
                 Some(name) => format!("unknown `{}`; did you mean `{name}`?", member.key),
                 None => format!("unknown `{}`", member.key),
@@ -307,10 +309,10 @@ impl<'a> SettingsParser<'a> {
             self.fail(
                 member.value.span,
                 message,
-                &format!("one of {}", listed(&names)),
+                &format!("one of {}", comma_separated(&names)),
             );
         }
-        known.map(|(_, meaning)| *meaning)
+        known.map(|(_, value)| *value)
     }
 
     fn report_unknown(&mut self, member: &RawMember) {
@@ -358,8 +360,8 @@ fn server_match(item: &RawValue) -> Option<ServerMatch> {
         ("name", RawKind::Text(name)) => Some(ServerMatch::Name(name.clone())),
         ("url", RawKind::Text(url)) => Some(ServerMatch::Url(url.clone())),
         ("command", RawKind::List(words)) if !words.is_empty() => {
-            let words = words.iter().map(|enum_value| match &enum_value.kind {
-                RawKind::Text(enum_value) => Some(enum_value.clone()),
+            let words = words.iter().map(|word| match &word.kind {
+                RawKind::Text(word) => Some(word.clone()),
                 _ => None,
             });
             words.collect::<Option<_>>().map(ServerMatch::Command)
@@ -381,6 +383,6 @@ fn unknown_key(key: &str, known: &[&str]) -> String {
     }
 }
 
-fn listed(words: &[&str]) -> String {
-    words.join(", ")
+fn comma_separated(names: &[&str]) -> String {
+    names.join(", ")
 }

@@ -1,7 +1,7 @@
 //! The user's recorded approvals and rejections, looked up per entry.
 //!
-//! Pure: [`ApprovalsFile`](super::approvals_file::ApprovalsFile) reads and writes them. Invariant: a record applies to
-//! one server name, one project and one content hash.
+//! Pure: [`ApprovalsFile`](super::approvals_file::ApprovalsFile) reads and writes them. Invariant:
+//! a record applies to one server name, one project and one content hash.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
 //! Reads and writes the approvals file, `trust.json`.
 //!
-//! The file lies outside of every project and is writable by its owner only. Invariants: writes are atomic and
-//! serialized by a lock. An invalid file approves nothing and is never overwritten.
+//! The file lies outside of every project and is writable by its owner only. Invariants: writes are
+//! atomic and serialized by a lock. An invalid file approves nothing and is never overwritten.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -22,7 +22,8 @@ use crate::server_name::ServerName;
 const VERSION: u32 = 1;
 /// Maximum size of the file.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
-/// Maximum size of the review fields in one record. Larger ones are dropped: they only serve to show what changed.
+/// Maximum size of the review fields in one record. Larger ones are dropped: they only serve to
+/// show what changed.
 const MAX_REVIEW_BYTES: usize = 32 * 1024;
 
 /// The approvals file of a user.
@@ -128,7 +129,8 @@ impl ApprovalsFile {
         })
     }
 
-    /// Records `verdict` for `entries` and replaces earlier decisions about servers of the same name and project.
+    /// Records `verdict` for `entries` and replaces earlier decisions about servers of the same
+    /// name and project.
     ///
     /// Pass the entries that were shown to the user: the record contains their content hash.
     pub fn record(
@@ -217,8 +219,8 @@ impl ApprovalsFile {
     }
 }
 
-/// Locks the approvals file until the returned file is closed. The lock is on a separate file, because the approvals
-/// file itself is replaced by a rename.
+/// Locks the approvals file until the returned file is closed. The lock is on a separate file,
+/// because the approvals file itself is replaced by a rename.
 fn lock(target: &Path) -> Result<File, ApprovalsError> {
     let file = open_lock(target).map_err(ApprovalsError::Unwritable)?;
     match locked_file::lock(&file) {

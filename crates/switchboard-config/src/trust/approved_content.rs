@@ -1,6 +1,8 @@
-//! The content of a project's entry that an approval covers: its hash, its review fields and its program.
+//! The content of a project's entry that an approval covers: its hash, its review fields and its
+//! program.
 //!
-//! All three are computed from the same values at the same time. Invariant: every known key has a [`HashMode`].
+//! All three are computed from the same values at the same time. Invariant: every known key has a
+//! [`HashMode`].
 
 use std::path::Path;
 
@@ -17,14 +19,15 @@ use crate::server::{RemoteKind, ServerConfig, TransportConfig};
 pub(super) enum HashMode {
     /// With variables expanded: the key decides what runs.
     Expanded,
-    /// As written: the key decides how the server runs, or contains secrets. A rotated token in a variable does not
-    /// require a new approval.
+    /// As written: the key decides how the server runs, or contains secrets. A rotated token in a
+    /// variable does not require a new approval.
     AsWritten,
     /// Not at all: the key decides only when or how long the server runs.
     None,
 }
 
-/// The hash mode of every known key. Unknown keys are ignored by the validator and do not enter the hash.
+/// The hash mode of every known key. Unknown keys are ignored by the validator and do not enter the
+/// hash.
 pub(super) const HASHED_KEYS: [(&str, HashMode); 24] = [
     ("type", HashMode::Expanded),
     ("command", HashMode::Expanded),
@@ -83,7 +86,7 @@ impl ApprovedContent {
             _ => (None, None),
         };
         let program = program.as_ref();
-        let review = |masks| review_fields(raw, config, program, root, environment, masks);
+        let review = |mask| review_fields(raw, config, program, root, environment, mask);
         Self {
             pinned_program,
             hash: hash(raw, config, program),

@@ -57,7 +57,8 @@ pub(super) fn hash(
     Some(ContentHash(format!("sha256:{}", encoder.finish())))
 }
 
-/// Encodes values with their kind and length, so that different values never have the same encoding.
+/// Encodes values with their kind and length, so that different values never have the same
+/// encoding.
 struct Encoder(Sha256);
 
 impl Encoder {

@@ -14,7 +14,8 @@ use crate::server::ServerConfig;
 use crate::server_name::ServerName;
 use crate::validate::EntryError;
 
-/// One configured server, valid or not. Call [`decide_launch`](Self::decide_launch) to find out whether it may run.
+/// One configured server, valid or not. Call [`decide_launch`](Self::decide_launch) to find out
+/// whether it may run.
 #[derive(Clone, Debug)]
 pub struct ServerEntry {
     name: ServerName,
@@ -107,15 +108,17 @@ impl ServerEntry {
         Some(config.transport.kind_name())
     }
 
-    /// The fields to show before the user approves the entry, with secrets masked. Safe to store and print.
+    /// The fields to show before the user approves the entry, with secrets masked. Safe to store
+    /// and print.
     ///
     /// `None` unless the entry is a valid entry of a project.
     pub fn review(&self) -> Option<&ReviewFields> {
         Some(&self.content.as_ref()?.review)
     }
 
-    /// Like [`review`](Self::review), but without masks over literals from the project's file, because a literal that
-    /// looks like a secret may be part of what runs. Values of the user's variables are not included.
+    /// Like [`review`](Self::review), but without masks over literals from the project's file,
+    /// because a literal that looks like a secret may be part of what runs. Values of the user's
+    /// variables are not included.
     ///
     /// Show it to the user and do not store it.
     pub fn unmasked_review(&self) -> Option<&ReviewFields> {

@@ -67,8 +67,8 @@ impl LaunchSpec {
         &self.origin
     }
 
-    /// The directory of the project's `.mcp.json`, for an entry of a project. Relative if the file was given by a
-    /// relative path.
+    /// The directory of the project's `.mcp.json`, for an entry of a project. Relative if the file
+    /// was given by a relative path.
     pub fn project_dir(&self) -> Option<&Path> {
         match self.scope {
             Scope::Project => self.origin.file.as_deref()?.parent(),
@@ -91,14 +91,14 @@ impl LaunchSpec {
         self.consent
     }
 
-    /// The approved program, which must be verified again right before it is started. `None` if the consent does not
-    /// depend on the content of a program.
+    /// The approved program, which must be verified again right before it is started. `None` if the
+    /// consent does not depend on the content of a program.
     pub fn pinned_program(&self) -> Option<&PinnedProgram> {
         self.pinned_program.as_ref()
     }
 
-    /// Returns true if both specs start a server of the same name with the same config, regardless of the file they
-    /// come from. A reload keeps such a server running.
+    /// Returns true if both specs start a server of the same name with the same config, regardless
+    /// of the file they come from. A reload keeps such a server running.
     pub fn is_same_launch(&self, other: &Self) -> bool {
         self.name == other.name && self.config == other.config
     }

@@ -1,8 +1,9 @@
-//! Resolves the command of an entry to a file, and checks before the launch that it is still the approved file.
+//! Resolves the command of an entry to a file, and checks before the launch that it is still the
+//! approved file.
 //!
-//! Resolution works like the engine's: with the `PATH` and the working directory of the child. Only programs that
-//! belong to the project are read. Invariant: a program that the project can change without changing its entry is
-//! never [`ProgramLocation::Elsewhere`].
+//! Resolution works like the engine's: with the `PATH` and the working directory of the child. Only
+//! programs that belong to the project are read. Invariant: a program that the project can change
+//! without changing its entry is never [`ProgramLocation::Elsewhere`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,7 +28,8 @@ pub(super) struct Program {
 
 /// The program of an approved entry.
 ///
-/// The project can change its files at any time, so call [`verify`](Self::verify) right before starting the program.
+/// The project can change its files at any time, so call [`verify`](Self::verify) right before
+/// starting the program.
 #[derive(Clone, Debug)]
 pub struct PinnedProgram {
     program: Program,
@@ -36,7 +38,8 @@ pub struct PinnedProgram {
     path: Option<String>,
 }
 
-/// The command of an approved entry resolves to another program, or the content of the program changed.
+/// The command of an approved entry resolves to another program, or the content of the program
+/// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the program changed since it was approved")]
 pub struct ProgramChanged;
@@ -56,10 +59,11 @@ impl PinnedProgram {
         }
     }
 
-    /// Resolves the command again and returns the file to execute, or `None` if it is not on the `PATH`.
+    /// Resolves the command again and returns the file to execute, or `None` if it is not on the
+    /// `PATH`.
     ///
-    /// Execute exactly this path: another search of the `PATH` could find another file. Reads the program if it
-    /// belongs to the project.
+    /// Execute exactly this path: another search of the `PATH` could find another file. Reads the
+    /// program if it belongs to the project.
     pub fn verify(&self) -> Result<Option<PathBuf>, ProgramChanged> {
         let path = |name: &str| self.path.clone().filter(|_| name == "PATH");
         let now = Program::find(&self.stdio, &self.root, &path, &DigestCache::default());
@@ -216,7 +220,8 @@ fn is_per_process_path(path: &Path) -> bool {
     path.starts_with("/proc") || is_device
 }
 
-/// Resolves all symbolic links. Returns `None` if a link is broken or passes through a per-process path.
+/// Resolves all symbolic links. Returns `None` if a link is broken or passes through a per-process
+/// path.
 fn resolve(path: &Path) -> Option<PathBuf> {
     let parts = |path: &Path| -> Vec<OsString> {
         let parts = path.components().rev();

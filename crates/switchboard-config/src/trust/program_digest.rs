@@ -1,7 +1,7 @@
 //! SHA-256 of program files, cached for one load and limited in total size.
 //!
-//! A project can name large files in many entries. Invariant: one load reads each file once, and no more than
-//! [`MAX_TOTAL_BYTES`] in total.
+//! A project can name large files in many entries. Invariant: one load reads each file once, and no
+//! more than [`MAX_TOTAL_BYTES`] in total.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -42,7 +42,8 @@ impl Default for DigestCache {
 }
 
 impl DigestCache {
-    /// The hexadecimal SHA-256 of a file; `None` if the file cannot be read or the size limit is reached.
+    /// The hexadecimal SHA-256 of a file; `None` if the file cannot be read or the size limit is
+    /// reached.
     pub(super) fn of(&self, path: &Path) -> Option<String> {
         let file = File::open(path).ok()?;
         let metadata = file.metadata().ok()?;

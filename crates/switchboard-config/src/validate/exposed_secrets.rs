@@ -1,4 +1,5 @@
-//! Warns about literal secrets in a project's file, which everybody with access to the project can read.
+//! Warns about literal secrets in a project's file, which everybody with access to the project can
+//! read.
 //!
 //! A warning, not an error: the entry works. The warning never contains the value.
 

@@ -1,6 +1,7 @@
 //! Typed access to the fields of one entry: type check, range check and expansion.
 //!
-//! An invalid value is reported and then treated as absent, so that one run reports all problems of an entry.
+//! An invalid value is reported and then treated as absent, so that one run reports all problems of
+//! an entry.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -113,8 +114,8 @@ impl<'a> EntryFields<'a> {
         string_list
     }
 
-    /// Reads and expands an object of strings. Numbers and booleans are converted to text. `check` returns the problem
-    /// of a name or value.
+    /// Reads and expands an object of strings. Numbers and booleans are converted to text. `check`
+    /// returns the problem of a name or value.
     pub(super) fn secrets(
         &mut self,
         key: &str,

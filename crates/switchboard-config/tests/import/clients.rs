@@ -4,7 +4,7 @@ use serde_json::json;
 use switchboard_config::Scope;
 use switchboard_config::import::{Client, FileOwner, Platform};
 
-use crate::support::{Desk, entries, entry};
+use crate::support::{ImportFixture, entries, entry};
 
 const CODE: &str = r#"{
   "numStartups": 41,
@@ -32,11 +32,11 @@ const CODE: &str = r#"{
 
 #[test]
 fn claude_code_user_and_project_servers_are_imported() {
-    let desk = Desk::new().set("TRACKER_TOKEN", "t");
-    let code = CODE.replace("PROJECT", &desk.project().to_string_lossy());
-    desk.write(".claude.json", code);
-    let imported = desk.import(Client::ClaudeCode);
-    let here = desk.project();
+    let fixture = ImportFixture::new().set("TRACKER_TOKEN", "t");
+    let code = CODE.replace("PROJECT", &fixture.project().to_string_lossy());
+    fixture.write(".claude.json", code);
+    let imported = fixture.import(Client::ClaudeCode);
+    let here = fixture.project();
     assert_eq!(imported.diagnostics, []);
     assert_eq!(
         entries(&imported),
@@ -94,16 +94,16 @@ fn claude_code_user_and_project_servers_are_imported() {
 
 #[test]
 fn claude_config_dir_moves_claude_code_file() {
-    let desk = Desk::new();
-    let moved = desk.write(
+    let fixture = ImportFixture::new();
+    let moved = fixture.write(
         "moved/.claude.json",
         r#"{"mcpServers": {"a": {"command": "a"}}}"#,
     );
-    let desk = desk.set(
+    let fixture = fixture.set(
         "CLAUDE_CONFIG_DIR",
         &moved.parent().unwrap().to_string_lossy(),
     );
-    assert_eq!(desk.import(Client::ClaudeCode).files[0].path, moved);
+    assert_eq!(fixture.import(Client::ClaudeCode).files[0].path, moved);
 }
 
 #[test]
@@ -124,13 +124,14 @@ fn claude_desktop_references_are_literal_on_all_platforms() {
             "AppData/Roaming/Claude/claude_desktop_config.json",
         ),
     ] {
-        let mut desk = Desk::new().set("HOME", "/home/me");
-        desk.platform = platform;
-        desk.write(path, text);
-        let found = desk.only(Client::ClaudeDesktop);
+        let mut fixture = ImportFixture::new().set("HOME", "/home/me");
+        fixture.platform = platform;
+        fixture.write(path, text);
+        let found = fixture.only(Client::ClaudeDesktop);
         assert_eq!(found.scope, Scope::User);
         assert_eq!(found.problem, None);
-        // The entry sets AUTH, so the server expands it. Other references are expanded by Switchboard.
+        // The entry sets AUTH, so the server expands it. Other references are expanded by
+        // Switchboard.
         assert_eq!(
             entry(&found)["args"],
             json!([
@@ -153,22 +154,24 @@ fn claude_desktop_references_are_literal_on_all_platforms() {
 
 #[test]
 fn literal_references_reach_server_unchanged() {
-    let desk = Desk::new();
-    desk.write(
+    let fixture = ImportFixture::new();
+    fixture.write(
         ".config/Claude/claude_desktop_config.json",
         r#"{"mcpServers": {"b": {"command": "x", "args": ["a:${KEY}:${KEY:-d}"], "env": {"KEY": "k"}}}}"#,
     );
-    let found = desk.only(Client::ClaudeDesktop);
+    let found = fixture.only(Client::ClaudeDesktop);
     let written = entry(&found)["args"][0].as_str().unwrap().to_owned();
-    let expanded = switchboard_config::expand(&written, &desk.variables).unwrap();
+    let expanded = switchboard_config::expand(&written, &fixture.variables).unwrap();
     assert_eq!(expanded, "a:${KEY}:${KEY:-d}");
 }
 
 #[test]
 fn cursor_editor_variables_are_rewritten() {
-    let desk = Desk::new().set("TOKEN", "t").set("HOME", "/home/me");
+    let fixture = ImportFixture::new()
+        .set("TOKEN", "t")
+        .set("HOME", "/home/me");
     let text = r#"{
-      // by hand
+      // comment
       "mcpServers": {
         "files": {
           "command": "${workspaceFolder}/bin/files",
@@ -179,9 +182,9 @@ fn cursor_editor_variables_are_rewritten() {
         "web": { "url": "https://web.example/mcp", "headers": { "X": "${env:MISSING}" } },
       },
     }"#;
-    desk.write("work/.cursor/mcp.json", text);
-    let imported = desk.import(Client::Cursor);
-    let here = desk.project().to_string_lossy().into_owned();
+    fixture.write("work/.cursor/mcp.json", text);
+    let imported = fixture.import(Client::Cursor);
+    let here = fixture.project().to_string_lossy().into_owned();
     assert_eq!(
         entries(&imported),
         [
@@ -216,10 +219,10 @@ fn cursor_editor_variables_are_rewritten() {
 
 #[test]
 fn workspace_folder_depends_on_target_scope() {
-    let mut desk = Desk::new();
+    let mut fixture = ImportFixture::new();
     let text = r#"{"mcpServers": {"a": {"command": "a", "args": ["${workspaceFolder}/x"]}}}"#;
-    desk.write(".cursor/mcp.json", text);
-    let found = desk.only(Client::Cursor);
+    fixture.write(".cursor/mcp.json", text);
+    let found = fixture.only(Client::Cursor);
     assert_eq!(
         entry(&found),
         json!({"command": "a", "args": ["${PWD:-.}/x"]})
@@ -228,15 +231,15 @@ fn workspace_folder_depends_on_target_scope() {
         found.notes,
         ["${workspaceFolder} becomes the directory the server is started in"]
     );
-    desk.scope = Some(Scope::Project);
-    let found = desk.only(Client::Cursor);
+    fixture.scope = Some(Scope::Project);
+    let found = fixture.only(Client::Cursor);
     assert_eq!(entry(&found), json!({"command": "a", "args": ["./x"]}));
     assert_eq!((found.scope, found.notes), (Scope::Project, vec![]));
 }
 
 #[test]
 fn vscode_inputs_become_variables() {
-    let desk = Desk::new();
+    let fixture = ImportFixture::new();
     let text = r#"{
       "inputs": [
         { "type": "promptString", "id": "db-url", "description": "Where the database is", "password": true },
@@ -254,8 +257,8 @@ fn vscode_inputs_become_variables() {
         "socket": { "type": "http", "url": "unix:///run/mcp.sock" }
       }
     }"#;
-    desk.write(".config/Code/User/mcp.json", text);
-    let imported = desk.import(Client::VsCode);
+    fixture.write(".config/Code/User/mcp.json", text);
+    let imported = fixture.import(Client::VsCode);
     assert_eq!(
         entries(&imported)
             .into_iter()
@@ -290,14 +293,14 @@ fn vscode_inputs_become_variables() {
 
 #[test]
 fn windsurf_server_url_becomes_url() {
-    let desk = Desk::new();
+    let fixture = ImportFixture::new();
     let text = r#"{"mcpServers": {
       "web": { "serverUrl": "https://web.example/mcp", "headers": { "K": "Bearer ${file:~/keys/web-key.txt}" },
                "disabledTools": ["drop"] },
       "off": { "command": "off-mcp", "disabled": true }
     }}"#;
-    desk.write(".codeium/windsurf/mcp_config.json", text);
-    let imported = desk.import(Client::Windsurf);
+    fixture.write(".codeium/windsurf/mcp_config.json", text);
+    let imported = fixture.import(Client::Windsurf);
     assert_eq!(
         entries(&imported),
         [
@@ -325,7 +328,7 @@ fn windsurf_server_url_becomes_url() {
 
 #[test]
 fn codex_seconds_and_variable_names_are_converted() {
-    let desk = Desk::new().set("GH", "x").set("TENANT", "x");
+    let fixture = ImportFixture::new().set("GH", "x").set("TENANT", "x");
     let text = r#"
 model = "some-model"
 
@@ -346,8 +349,8 @@ env_http_headers = { "X-Tenant" = "TENANT" }
 enabled_tools = ["read"]
 required = true
 "#;
-    desk.write(".codex/config.toml", text);
-    let imported = desk.import(Client::Codex);
+    fixture.write(".codex/config.toml", text);
+    let imported = fixture.import(Client::Codex);
     assert_eq!(imported.diagnostics, []);
     assert_eq!(
         entries(&imported),
@@ -385,7 +388,7 @@ required = true
 
 #[test]
 fn gemini_url_means_sse_with_shell_variables() {
-    let mut desk = Desk::new().set("KEY", "k").set("APP", "a");
+    let mut fixture = ImportFixture::new().set("KEY", "k").set("APP", "a");
     let text = r#"{ "theme": "Dark", "mcpServers": {
       "tools": { "command": "python", "args": ["-m", "tools", "$KEY/${KEY}", "50%20%", "%APP%"], "cwd": "./srv",
                  "timeout": 15000, "trust": true, "includeTools": ["read"], "excludeTools": [] },
@@ -393,9 +396,9 @@ fn gemini_url_means_sse_with_shell_variables() {
       "new": { "httpUrl": "https://new.example/mcp", "trust": false },
       "typed": { "url": "https://typed.example/mcp", "type": "http" }
     } }"#;
-    desk.write("work/.gemini/settings.json", text);
-    let imported = desk.import(Client::GeminiCli);
-    let cwd = desk.project().join("./srv");
+    fixture.write("work/.gemini/settings.json", text);
+    let imported = fixture.import(Client::GeminiCli);
+    let cwd = fixture.project().join("./srv");
     assert_eq!(
         entries(&imported)
             .into_iter()
@@ -419,8 +422,8 @@ fn gemini_url_means_sse_with_shell_variables() {
             "ignored `excludeTools`: add permission rules for its tools instead",
         ]
     );
-    desk.platform = Platform::Windows;
-    let imported = desk.import(Client::GeminiCli);
+    fixture.platform = Platform::Windows;
+    let imported = fixture.import(Client::GeminiCli);
     assert_eq!(
         entry(&imported.files[0].servers[0])["args"][4],
         json!("${APP}")
@@ -429,7 +432,7 @@ fn gemini_url_means_sse_with_shell_variables() {
 
 #[test]
 fn zed_extension_servers_are_not_imported() {
-    let desk = Desk::new();
+    let fixture = ImportFixture::new();
     let text = r#"{
       "vim_mode": true,
       "context_servers": {
@@ -439,8 +442,8 @@ fn zed_extension_servers_are_not_imported() {
         "mcp-server-x": { "source": "extension", "settings": { "token": "hush" } }
       }
     }"#;
-    desk.write(".config/zed/settings.json", text);
-    let imported = desk.import(Client::Zed);
+    fixture.write(".config/zed/settings.json", text);
+    let imported = fixture.import(Client::Zed);
     assert_eq!(
         entries(&imported)
             .into_iter()
@@ -468,7 +471,7 @@ fn zed_extension_servers_are_not_imported() {
 
 #[test]
 fn both_opencode_formats_are_imported() {
-    let desk = Desk::new().set("TOKEN", "t");
+    let fixture = ImportFixture::new().set("TOKEN", "t");
     let first = r#"{
       "mcp": {
         "local": { "type": "local", "command": ["bun", "x", "my-mcp"], "environment": { "T": "{env:TOKEN}" },
@@ -477,8 +480,8 @@ fn both_opencode_formats_are_imported() {
                     "headers": { "Authorization": "Bearer {file:~/.keys/r}" }, "oauth": {} },
       },
     }"#;
-    desk.write(".config/opencode/opencode.jsonc", first);
-    let imported = desk.import(Client::Opencode);
+    fixture.write(".config/opencode/opencode.jsonc", first);
+    let imported = fixture.import(Client::Opencode);
     let both = entries(&imported);
     assert_eq!(
         both[0].2,
@@ -496,23 +499,23 @@ fn both_opencode_formats_are_imported() {
     let second = r#"{ "mcp": { "servers": { "s": {
         "type": "local", "command": ["s"], "disabled": true, "timeout": { "startup": 1000, "request": 2000 }
     } } } }"#;
-    let desk = Desk::new();
-    desk.write("work/opencode.json", second);
+    let fixture = ImportFixture::new();
+    fixture.write("work/opencode.json", second);
     assert_eq!(
-        entry(&desk.only(Client::Opencode)),
+        entry(&fixture.only(Client::Opencode)),
         json!({
-            "command": "s", "cwd": desk.project(), "startupTimeout": 1000, "timeout": 2000, "disabled": true
+            "command": "s", "cwd": fixture.project(), "startupTimeout": 1000, "timeout": 2000, "disabled": true
         })
     );
 }
 
 #[test]
 fn servers_disabled_in_gemini_stay_disabled() {
-    let desk = Desk::new();
+    let fixture = ImportFixture::new();
     let text = r#"{ "mcp": { "allowed": ["a", "b"], "excluded": ["b"] },
       "mcpServers": { "a": { "command": "a" }, "b": { "command": "b" }, "c": { "command": "c" } } }"#;
-    desk.write(".gemini/settings.json", text);
-    let imported = desk.import(Client::GeminiCli);
+    fixture.write(".gemini/settings.json", text);
+    let imported = fixture.import(Client::GeminiCli);
     let off: Vec<_> = entries(&imported)
         .into_iter()
         .map(|(_, _, entry)| entry["disabled"] == json!(true))

@@ -9,37 +9,37 @@ use switchboard_config::import::{
     Client, Existing, ImportAction, Imported, Platform, import, import_file, plan,
 };
 
-use crate::support::{Desk, entries, entry};
+use crate::support::{ImportFixture, entries, entry};
 
 #[test]
 fn broken_files_do_not_stop_import() {
-    let desk = Desk::new();
-    desk.write(
+    let fixture = ImportFixture::new();
+    fixture.write(
         ".cursor/mcp.json",
         r#"{"mcpServers": {"a": {"env": {"T": "hush-hush"} "x": 1}}}"#,
     );
-    desk.write(
+    fixture.write(
         ".codex/config.toml",
         "[mcp_servers.a]\ncommand = \"hush-hush\nargs = 1",
     );
-    desk.write(".gemini/settings.json", r#"{"mcpServers": ["hush-hush"]}"#);
-    desk.write(".claude.json", b"\xff\xfe{\0}\0");
-    fs::create_dir_all(desk.home.path().join(".config/zed/settings.json")).unwrap();
-    desk.write(
+    fixture.write(".gemini/settings.json", r#"{"mcpServers": ["hush-hush"]}"#);
+    fixture.write(".claude.json", b"\xff\xfe{\0}\0");
+    fs::create_dir_all(fixture.home.path().join(".config/zed/settings.json")).unwrap();
+    fixture.write(
         ".codeium/windsurf/mcp_config.json",
         r#"{"mcpServers": {"bad": "hush-hush", "": {"command": 7}, "good": {"command": "good"}}}"#,
     );
-    let imported = desk.with(|context| import(&Client::ALL, context));
-    let told: Vec<_> = imported
+    let imported = fixture.with(|context| import(&Client::ALL, context));
+    let messages: Vec<_> = imported
         .diagnostics
         .iter()
-        .map(|told| {
-            let origin = told.origin.as_ref().unwrap();
-            (told.message.as_str(), origin.line, origin.column)
+        .map(|diagnostic| {
+            let origin = diagnostic.origin.as_ref().unwrap();
+            (diagnostic.message.as_str(), origin.line, origin.column)
         })
         .collect();
     assert_eq!(
-        told,
+        messages,
         [
             ("file is UTF-16", 0, 0),
             ("not valid JSON: expected comma", 1, 48),
@@ -85,21 +85,21 @@ fn broken_files_do_not_stop_import() {
 
 #[test]
 fn missing_files_are_ignored() {
-    let desk = Desk::new();
-    let imported = desk.with(|context| import(&Client::ALL, context));
+    let fixture = ImportFixture::new();
+    let imported = fixture.with(|context| import(&Client::ALL, context));
     assert_eq!(imported, Imported::default());
-    let path = desk.home.path().join("none.json");
-    let named = desk.with(|context| import_file(Client::Cursor, &path, context));
+    let path = fixture.home.path().join("none.json");
+    let named = fixture.with(|context| import_file(Client::Cursor, &path, context));
     assert_eq!(named, None);
 }
 
 #[test]
 fn invalid_names_are_replaced() {
-    let desk = Desk::new();
+    let fixture = ImportFixture::new();
     let text = "{\"mcpServers\": {\"a\\u0007b\": {\"command\": \"1\"}, \"a b\": {\"command\": \"2\"}, \
                 \"a\\u200bb\": {\"command\": \"3\"}, \"with spaces is fine\": {\"command\": \"4\"}}}";
-    desk.write(".cursor/mcp.json", text);
-    let imported = desk.import(Client::Cursor);
+    fixture.write(".cursor/mcp.json", text);
+    let imported = fixture.import(Client::Cursor);
     let names: Vec<_> = entries(&imported)
         .into_iter()
         .map(|(name, _, entry)| (name, entry["command"].clone()))
@@ -117,7 +117,7 @@ fn invalid_names_are_replaced() {
 
 #[test]
 fn secrets_of_imported_entries_are_masked() {
-    let desk = Desk::new();
+    let fixture = ImportFixture::new();
     let text = r#"{"mcpServers": {
       "args": { "command": "npx", "env": { "KEY": "hush" },
         "args": ["--api-key", "hush", "--token=hush", "--header", "Authorization: Bearer hush", "-H", "X-Api-Key:hush",
@@ -125,8 +125,8 @@ fn secrets_of_imported_entries_are_masked() {
                  "--keep", "this", "--token", "${TOKEN}", "--secret=${S:-hush}"] },
       "url": { "url": "https://me:hush@a.example/mcp?api_key=hush", "headers": { "A": "hush" } }
     }}"#;
-    desk.write(".cursor/mcp.json", text);
-    let imported = desk.import(Client::Cursor);
+    fixture.write(".cursor/mcp.json", text);
+    let imported = fixture.import(Client::Cursor);
     let found = &imported.files[0].servers;
     let shown = serde_json::to_value(found[0].masked_entry()).unwrap();
     assert_eq!(
@@ -161,13 +161,13 @@ fn secrets_of_imported_entries_are_masked() {
 
 #[test]
 fn windows_paths_are_kept() {
-    let mut desk = Desk::new().set("USERPROFILE", r"C:\Users\me");
-    desk.platform = Platform::Windows;
+    let mut fixture = ImportFixture::new().set("USERPROFILE", r"C:\Users\me");
+    fixture.platform = Platform::Windows;
     let text = r#"{"servers": {"a": {
       "command": "~\\bin\\a.exe", "args": ["C:\\Program Files\\x", "${userHome}${/}y"], "cwd": "D:\\work"
     }}}"#;
-    desk.write("work/.vscode/mcp.json", text);
-    let found = desk.only(Client::VsCode);
+    fixture.write("work/.vscode/mcp.json", text);
+    let found = fixture.only(Client::VsCode);
     assert_eq!(
         entry(&found),
         json!({
@@ -180,13 +180,13 @@ fn windows_paths_are_kept() {
 
 #[test]
 fn out_of_range_timeouts_are_limited_or_ignored() {
-    let desk = Desk::new();
+    let fixture = ImportFixture::new();
     let text = r#"{"mcpServers": {
       "short": {"command": "a", "timeout": 500}, "long": {"command": "a", "timeout": 100000000},
       "words": {"command": "a", "timeout": "soon"}
     }}"#;
-    desk.write(".claude.json", text);
-    let imported = desk.import(Client::ClaudeCode);
+    fixture.write(".claude.json", text);
+    let imported = fixture.import(Client::ClaudeCode);
     let found = &imported.files[0].servers;
     assert_eq!(entry(&found[0]), json!({"command": "a"}));
     assert_eq!(found[0].notes, ["ignored `timeout`: too short"]);
@@ -220,25 +220,25 @@ fn client_is_guessed_from_path() {
 
 #[test]
 fn plan_adds_only_new_servers() {
-    let desk = Desk::new();
+    let fixture = ImportFixture::new();
     let text = r#"{"mcpServers": {
       "new": {"command": "new"}, "same": {"command": "same", "args": []}, "other": {"command": "other"},
       "shadowed": {"command": "mine"}, "bad": {}
     }}"#;
-    desk.write(".cursor/mcp.json", text);
-    desk.write(
+    fixture.write(".cursor/mcp.json", text);
+    fixture.write(
         ".codeium/windsurf/mcp_config.json",
         r#"{"mcpServers": {"new": {"command": "new"}}}"#,
     );
-    let user = desk.write(
+    let user = fixture.write(
         ".mcp.json",
         r#"{"mcpServers": {"same": {"type": "stdio", "command": "same"}, "other": {"command": "different"}}}"#,
     );
-    let project = desk.write(
+    let project = fixture.write(
         "work/.mcp.json",
         r#"{"mcpServers": {"shadowed": {"command": "theirs"}}}"#,
     );
-    let imported = desk.with(|context| import(&Client::ALL, context));
+    let imported = fixture.with(|context| import(&Client::ALL, context));
     let sources = ConfigSources {
         user: Some(user),
         project: Some(project),

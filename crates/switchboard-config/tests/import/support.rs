@@ -12,14 +12,14 @@ use switchboard_config::import::{
 use tempfile::TempDir;
 
 /// A home directory with a project in it.
-pub(crate) struct Desk {
+pub(crate) struct ImportFixture {
     pub(crate) home: TempDir,
     pub(crate) variables: HashMap<String, String>,
     pub(crate) platform: Platform,
     pub(crate) scope: Option<Scope>,
 }
 
-impl Desk {
+impl ImportFixture {
     pub(crate) fn new() -> Self {
         Self {
             home: tempfile::tempdir().unwrap(),

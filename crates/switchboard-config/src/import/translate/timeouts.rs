@@ -12,7 +12,8 @@ use crate::text::replace_control_chars;
 /// Maximum timeout of an entry in milliseconds: 24 hours.
 const MAX_MILLIS: f64 = 24.0 * 60.0 * 60.0 * 1000.0;
 
-/// For clients that used milliseconds in older versions: a larger number of seconds is read as milliseconds.
+/// For clients that used milliseconds in older versions: a larger number of seconds is read as
+/// milliseconds.
 const MAX_SECONDS: f64 = 3600.0;
 
 impl EntryDraft<'_> {
