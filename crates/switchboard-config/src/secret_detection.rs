@@ -129,8 +129,8 @@ fn is_compound_word(before: &str, ending: &str) -> bool {
 /// Returns the secrets in an environment variable, so that they can be masked when a server repeats
 /// them.
 ///
-/// The whole value is a secret if its name or its form says so. Detected parts are returned as
-/// well, because a server may repeat only a part.
+/// The whole value is a secret if its name or its form looks like one. Detected parts are returned
+/// as well, because a server may repeat only a part.
 pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     // Not passwords: these two variables hold directories.
     let is_directory = matches!(name, "PWD" | "OLDPWD");
@@ -474,7 +474,7 @@ mod tests {
             ("DB_PASSWORD", "correct horse"),
             ("Authorization", "Bearer hush"),
             ("X-Api-Key", "abcdefghijklmnopqrstuvwxyz"),
-            ("WHATEVER", "ghp_0123456789abcdefghij"),
+            ("OTHER_NAME", "ghp_0123456789abcdefghij"),
             ("DATABASE_URL", "postgres://me:hush@db/x"),
         ];
         for (name, value) in secrets {
@@ -506,14 +506,14 @@ mod tests {
             ("AWS_SECRET_ACCESS_KEY", "correct-horse-battery"),
             ("npm_config__authToken", "correct-horse-battery"),
             ("SENTRY_DSN", "correct-horse-battery"),
-            ("WHATEVER", "ghp_0123456789abcdefghij"),
+            ("OTHER_NAME", "ghp_0123456789abcdefghij"),
             ("https_proxy", "http://me:correct-horse@proxy:8080"),
         ] {
             assert!(hidden(name, value), "{name}");
         }
         for (name, value) in [
             ("PATH", "/usr/local/bin:/usr/bin"),
-            ("HOME", "/home/somebody"),
+            ("HOME", "/home/ada"),
             ("PWD", "/workspace"),
             ("LANG", "en_GB.UTF-8"),
             ("SSH_AUTH_SOCK", "/run/user/1000/keyring/ssh"),

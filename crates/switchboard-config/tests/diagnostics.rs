@@ -277,12 +277,12 @@ fn literal_secret_in_project_file_causes_warning() {
         let folder = folder.path().to_string_lossy().into_owned();
         texts.join("\n\n").replace(&folder, "")
     };
-    let told = load(ConfigSources {
+    let diagnostics = load(ConfigSources {
         project: Some(path.clone()),
         ..ConfigSources::default()
     });
     assert_eq!(
-        told,
+        diagnostics,
         r#"warning: server `hub`: `API_KEY` in `env` looks like a secret; everyone with the project can read it
  --> /.mcp.json:6:27
   |

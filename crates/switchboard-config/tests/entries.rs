@@ -103,7 +103,7 @@ fn every_key_of_a_program_is_read() {
     let json = json!({
         "type": "stdio",
         "command": "./${EMPTY}server",
-        "args": ["--port", 8080, "${NOBODY:-x}"],
+        "args": ["--port", 8080, "${UNSET:-x}"],
         "env": { "TOKEN": "${TOKEN}", "PORT": 8080, "DEBUG": true },
         "cwd": "sub",
         "inheritEnv": ["AWS_PROFILE"],
@@ -273,7 +273,7 @@ fn invalid_texts_are_rejected() {
             json!({ "url": url, "headers": { "A": "${LINES}" } }),
             "`A` in `headers` must not contain line breaks or other control characters",
         ),
-        (json!({ "url": "${NOBODY}" }), "variable NOBODY is not set"),
+        (json!({ "url": "${UNSET}" }), "variable UNSET is not set"),
     ]);
 }
 

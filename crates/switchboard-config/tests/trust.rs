@@ -126,7 +126,7 @@ fn project_cannot_use_claude_ai_account() {
 #[test]
 fn masked_entry_hides_literal_secrets() {
     let entry = json!({
-        "command": "${NOBODY:-npx}",
+        "command": "${UNSET:-npx}",
         "args": ["${TOKEN}", 1],
         "env": { "A": "${TOKEN}", "B": "literal", "C": "x${TOKEN}", "D": "${TOKEN:-literal}", "E": 5 },
         "headers": "literal",
@@ -136,7 +136,7 @@ fn masked_entry_hides_literal_secrets() {
     });
     let expected = json!({
         "type": "stdio",
-        "command": "${NOBODY:-npx}",
+        "command": "${UNSET:-npx}",
         "args": ["${TOKEN}", 1],
         "env": { "A": "${TOKEN}", "B": "***", "C": "***", "D": "***", "E": "***" },
         "headers": "***",

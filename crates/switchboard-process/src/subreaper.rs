@@ -1,8 +1,8 @@
 //! Makes this process a subreaper: orphaned descendants are reparented to it instead of to init.
 //!
-//! Every process that a child ever started then remains a descendant of this process, whatever it
-//! does to its session or environment. Invariant: this module never waits for a child that the host
-//! started itself; [`ChildHandle`](crate::child) needs that exit status.
+//! Every process that a child ever started then remains a descendant of this process, even if it
+//! starts a new session or clears its environment. Invariant: this module never waits for a child
+//! that the host started itself; [`ChildHandle`](crate::child) needs that exit status.
 
 use std::collections::HashSet;
 use std::io;
@@ -24,7 +24,7 @@ const MAX_DESCENDANTS: usize = 65_536;
 /// supervisor shuts down. Do not use this in a program that starts processes by other means.
 ///
 /// Children that existed before [`Subreaper::enable`] (a shell that `exec`s this program may have
-/// left some) are not ended. Since their orphans cannot be told apart from others, an orphan is
+/// left some) are not ended. Since their orphans cannot be distinguished from others, an orphan is
 /// then ended only if it carries the marker of the host.
 ///
 /// Linux only. On other systems [`Subreaper::enable`] returns an error.

@@ -1,7 +1,7 @@
 //! Rewrites the variable references of other clients to `${NAME}` and `${NAME:-default}`.
 //!
 //! A reference without an equivalent, such as a prompt to the user or the content of a file,
-//! becomes a variable that the user has to set, and a note says so. A wrong value is never passed
+//! becomes a variable that the user has to set, and a note names it. A wrong value is never passed
 //! to a server. Text that a client passes literally reaches the server unchanged.
 
 use std::collections::BTreeSet;
@@ -233,7 +233,7 @@ impl VariableRewriter<'_> {
         }
     }
 
-    /// A variable that the user has to set. `description` says what the value is.
+    /// A variable that the user has to set. `description` describes the value, for the note.
     fn user_variable(&mut self, id: &str, description: &str) -> String {
         let name = variable_name(id);
         let client = self.client;

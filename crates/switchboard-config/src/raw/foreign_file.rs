@@ -120,7 +120,7 @@ fn document(path: &Path, text: &str, problems: Vec<Problem>) -> ParsedSource {
 fn secret_spans(text: &str, syntax: Syntax) -> Vec<Span> {
     match syntax {
         Syntax::Json => redact::redact_unparsed(text),
-        // Keys and values of TOML cannot be told apart without parsing.
+        // Keys and values of TOML cannot be distinguished without parsing.
         Syntax::Toml => vec![Span {
             start: 0,
             end: text.len(),
