@@ -1,13 +1,13 @@
-//! A scripted replacement for the Claude CLI, for behaviour that the real CLI cannot be made to
-//! show.
+//! A scripted replacement for the Claude CLI, for behaviour that a test cannot provoke in the real
+//! CLI.
 //!
 //! [`FakeClaude`] is a list of [`FakeStep`]s, which the binary `fake-claude` runs in order.
-//! Requests that no step waits for, and everything after the last step, get the default answers of
-//! a well-behaved CLI: it accepts host requests and answers every user message with a turn of one
+//! Requests that no step waits for, and all messages after the last step, get default responses:
+//! the fake CLI accepts requests of the host and responds to each user message with a turn of one
 //! text, until stdin ends.
 //!
-//! Invariant: a step waits at most one minute; then the program reports it on stderr and exits with
-//! 70. Only waiting for the end of stdin is unlimited.
+//! Invariant: a step waits at most one minute. After that the program writes an error to stderr and
+//! exits with 70. Only the wait for the end of stdin is unlimited.
 
 mod frames;
 pub mod player;
@@ -36,21 +36,21 @@ pub const FAKE_CLAUDE_TEXT: &str = "Hello from the fake CLI.";
     deny_unknown_fields
 )]
 pub enum FakeStep {
-    /// Waits for a control request of this subtype; the next answer step answers it.
+    /// Waits for a control request of this subtype. The next `Respond…` step responds to it.
     AwaitRequest(String),
     /// Waits for a user message.
     AwaitUser,
     /// Waits for the end of stdin.
     AwaitEof,
 
-    /// Answers the awaited request with this payload.
-    Answer(Value),
-    /// Answers the awaited request without a payload.
-    AnswerEmpty,
-    /// Answers the awaited request with an error.
-    AnswerError(String),
-    /// Answers the awaited request like a well-behaved CLI.
-    AnswerDefault,
+    /// Responds to the awaited request with this payload.
+    Respond(Value),
+    /// Responds to the awaited request without a payload.
+    RespondEmpty,
+    /// Responds to the awaited request with an error.
+    RespondError(String),
+    /// Responds to the awaited request like a well-behaved CLI.
+    RespondDefault,
 
     /// Writes a message.
     Send(Value),
@@ -121,12 +121,12 @@ pub struct FakeClaude {
 }
 
 impl FakeClaude {
-    /// A fake CLI that only gives default answers.
+    /// A fake CLI that only sends default responses.
     pub fn well_behaved() -> Self {
         Self::default()
     }
 
-    /// A fake CLI that runs these steps, then gives default answers.
+    /// A fake CLI that runs these steps, then sends default responses.
     pub fn new(steps: impl IntoIterator<Item = FakeStep>) -> Self {
         Self {
             steps: steps.into_iter().collect(),
@@ -134,12 +134,12 @@ impl FakeClaude {
         }
     }
 
-    /// A fake CLI that answers `initialize`, waits for a user message, starts a turn and runs these
-    /// steps.
+    /// A fake CLI that responds to `initialize`, waits for a user message, starts a turn and runs
+    /// these steps.
     pub fn during_turn(steps: impl IntoIterator<Item = FakeStep>) -> Self {
         let first = [
             FakeStep::await_request("initialize"),
-            FakeStep::AnswerDefault,
+            FakeStep::RespondDefault,
             FakeStep::AwaitUser,
             FakeStep::BeginTurn,
         ];

@@ -1,8 +1,8 @@
 //! A scripted model behind the Messages API, on loopback.
 //!
-//! It answers `POST /v1/messages` with an event stream, or with one message if the request does not
-//! stream, and `POST /v1/messages/count_tokens` with a fixed number. All other paths are 404. The
-//! answers are a queue of [`Turn`]s, or computed from the request. Every request is recorded,
+//! It responds to `POST /v1/messages` with an event stream, or with one message if the request does
+//! not stream, and `POST /v1/messages/count_tokens` with a fixed number. All other paths are 404.
+//! The responses are a queue of [`Turn`]s, or computed from the request. Every request is recorded,
 //! except requests for a single token: clients use them to probe whether a model exists, and they
 //! always succeed.
 //!
@@ -51,12 +51,12 @@ struct ModelState {
 }
 
 impl FakeModel {
-    /// Starts a model that answers with these turns, one per request.
+    /// Starts a model that responds with these turns, one per request.
     pub async fn start(turns: impl IntoIterator<Item = Turn>) -> Self {
         Self::serve(turns.into_iter().collect(), None).await
     }
 
-    /// Starts a model that computes its answer from the request.
+    /// Starts a model that computes each turn from the request.
     pub async fn with_responder(
         respond: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static,
     ) -> Self {
@@ -139,7 +139,7 @@ impl ModelState {
         self.requests.lock().expect("the lock is not poisoned")
     }
 
-    /// Records the request and returns its answer.
+    /// Records the request and returns the turn to respond with.
     fn next_turn(&self, request: ModelRequest) -> Turn {
         let turn = match &self.respond {
             Some(respond) => respond(&request),

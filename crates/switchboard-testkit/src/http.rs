@@ -4,8 +4,8 @@
 //! - [`RawServer`] sends arbitrary bytes, for malformed HTTP.
 //! - [`FaultProxy`] forwards to any server and breaks connections by a plan derived from a seed.
 //!
-//! They write HTTP/1.1 without a library, so that a test controls every byte. They run on the
-//! test's runtime in real time: a paused clock would advance while bytes are in the kernel.
+//! They write HTTP/1.1 without a library, so that a test controls every byte. They need real time:
+//! with a paused clock tokio would skip ahead while bytes are in the kernel.
 
 mod connection;
 mod event_log;
@@ -34,8 +34,8 @@ pub use request::ReceivedRequest;
 
 pub(crate) use connection::AfterResponse;
 pub(crate) use fault::CannedResponse;
-pub(crate) use request::Receiver;
-pub(crate) use response::{ConnectionCut, Sender};
+pub(crate) use request::RequestReader;
+pub(crate) use response::{ConnectionCut, ResponseWriter};
 
 use crate::catalog_handle::CatalogHandle;
 use crate::script::{Script, Step};
@@ -51,29 +51,29 @@ pub enum Mode {
     /// Streamable HTTP at `/mcp`. Modern requests ignore `session` and `get_stream`: they have no
     /// sessions and use POST only.
     Streamable {
-        /// How requests are answered.
+        /// The format of responses.
         format: ResponseFormat,
         /// `initialize` returns a session id, which all later requests must carry. Legacy only.
         session: bool,
         /// GET opens a stream for notifications. Legacy only.
         get_stream: bool,
     },
-    /// The transport of revision 2024-11-05: a stream at `/sse` carries all answers.
+    /// The transport of revision 2024-11-05: a stream at `/sse` carries all responses.
     LegacySse,
 }
 
-/// How requests are answered.
+/// The format of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseFormat {
-    /// With JSON; with an event stream if the handler sends a message before the answer.
+    /// JSON, or an event stream if the handler sends a message before the response.
     Json,
-    /// With an event stream. A modern stream starts with its first message, because an error may
-    /// need an HTTP status.
+    /// An event stream. A modern server waits for the first message before it sends the head,
+    /// because an error may need its own HTTP status.
     Sse,
 }
 
 impl Mode {
-    /// JSON answers; legacy scripts have sessions and a GET stream.
+    /// JSON responses; legacy scripts have sessions and a GET stream.
     pub const JSON: Self = Self::Streamable {
         format: ResponseFormat::Json,
         session: true,
@@ -85,7 +85,7 @@ impl Mode {
         session: true,
         get_stream: true,
     };
-    /// JSON answers, no sessions and no GET stream.
+    /// JSON responses, no sessions and no GET stream.
     pub const STATELESS: Self = Self::Streamable {
         format: ResponseFormat::Json,
         session: false,
@@ -96,7 +96,7 @@ impl Mode {
 /// A scripted server on loopback. Dropping it stops it.
 ///
 /// The steps `exit` and `abort` stop it like [`HttpServer::stop`]; `closeStdout` ends the stream of
-/// the answer.
+/// the response.
 #[derive(Debug)]
 pub struct HttpServer {
     state: Arc<HttpServerState>,
@@ -220,8 +220,8 @@ impl HttpServer {
         self.state.open_streams()
     }
 
-    /// Waits until `condition` holds. Panics with `what` after a minute.
-    pub async fn wait_until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
+    /// Waits until `condition` holds. Panics with `description` after a minute.
+    pub async fn wait_until(&self, description: &str, mut condition: impl FnMut(&Self) -> bool) {
         let mut changes = self.state.shared.changes();
         let wait = async {
             while !condition(self) {
@@ -232,22 +232,22 @@ impl HttpServer {
         let outcome = tokio::time::timeout(WAIT_TIMEOUT, wait).await;
         assert!(
             outcome.is_ok(),
-            "waited for: {what}; requests: {:#?}",
+            "waited for: {description}; requests: {:#?}",
             self.requests()
         );
     }
 
     /// Waits until [`HttpServer::count`] reaches `times`.
     pub async fn wait_count(&self, name: &str, times: usize) {
-        let what = format!("{times} of {name}");
-        self.wait_until(&what, |server| server.count(name) >= times)
+        let description = format!("{times} of {name}");
+        self.wait_until(&description, |server| server.count(name) >= times)
             .await;
     }
 }
 
 /// Control.
 impl HttpServer {
-    /// Arms a fault. If several match, the one armed first happens.
+    /// Arms a fault. If several faults match a request, the one armed first occurs.
     pub fn arm(&self, fault: Fault) {
         self.state.arm(fault);
     }
@@ -290,18 +290,19 @@ impl HttpServer {
         }
     }
 
-    /// Changes the resources and prompts, which survive restarts, and lists subscriptions.
+    /// Returns a handle that changes resources and prompts and lists subscriptions. Changes survive
+    /// restarts.
     pub fn catalog(&self) -> CatalogHandle {
         CatalogHandle::new(&self.state.shared)
     }
 
-    /// From now on closes every idle connection. A connection counts as open until the client has
-    /// closed its end too, which reveals connections that the client leaked.
+    /// Closes every idle connection from now on. A connection counts as open until the client has
+    /// closed its end, so a test can detect connections that the client leaked.
     pub fn close_idle_connections(&self) {
         self.state.close_idle_connections();
     }
 
-    /// Closes all connections, also in the middle of a response; returns when they are closed.
+    /// Closes all connections, even in the middle of a response. Returns when they are closed.
     pub async fn drop_connections(&self) {
         let run = Arc::clone(&self.running().run);
         run.drop_connections().await;

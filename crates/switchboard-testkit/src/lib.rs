@@ -1,21 +1,23 @@
 //! Scripted MCP servers with armable faults, and test environments for their clients.
 //!
-//! - [`Script`] and [`Step`] describe a server as data: its tools, its answers and its faults.
+//! - [`Script`] and [`Step`] describe a server as data: its tools, responses and faults.
 //! - [`MemoryServer`] plays a script in memory, on the clock of the test's runtime.
 //! - [`scripted_server`] finds the binary that plays the same script as a child process.
-//! - [`http::HttpServer`] plays the same script on loopback, [`http::RawServer`] sends arbitrary bytes,
-//!   and [`http::FaultProxy`] breaks connections to either.
-//! - [`CatalogHandle`] changes the resources and prompts of a running server and lists its subscriptions.
+//! - [`http::HttpServer`] plays the same script on loopback, [`http::RawServer`] sends arbitrary
+//!   bytes, and [`http::FaultProxy`] breaks connections to either.
+//! - [`CatalogHandle`] changes the resources and prompts of a running server and lists its
+//!   subscriptions.
 //! - [`fake_model::FakeModel`] is a scripted Messages API, and [`RealClaude`] the CLI that uses it.
-//! - [`fake_claude::FakeClaude`] is a scripted replacement for that CLI, played by a binary of this crate.
+//! - [`fake_claude::FakeClaude`] is a scripted replacement for that CLI, played by a binary of this
+//!   crate.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] find processes that a test left behind.
 //! - [`PeakMemory`] and [`cpu_time`] measure the test process.
 //! - [`repetitions`] is the number of repetitions of a stress test.
 //! - [`Terminal`] runs a program on a pseudo-terminal and types into it.
 //! - [`Sandbox`] is a temporary home and project directory for tests of a command-line program.
 //!
-//! The crate does not depend on Switchboard, so the two cannot share a mistake. Child processes need
-//! Unix; the process scan needs Linux's `/proc`.
+//! The crate does not depend on Switchboard, so its fakes do not repeat the bugs of Switchboard.
+//! Child processes need Unix; the process scan needs Linux's `/proc`.
 //!
 //! ```
 //! use switchboard_testkit::{Script, Step};

@@ -1,7 +1,7 @@
 //! Scripted servers in memory: no process, no port, and the clock of the test's runtime.
 //!
-//! Steps that need a process (signals, grandchildren, a flooded stderr) are rejected when the
-//! server is created, so that a test cannot pass because a step did nothing.
+//! `MemoryServer::new` panics if a step needs a process (signals, grandchildren, a flooded stderr).
+//! Without the panic a test could pass because such a step has no effect.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -117,7 +117,8 @@ impl MemoryServer {
         self.connections().opened
     }
 
-    /// The exits of the connections that ended by themselves, in order.
+    /// How the connections ended, in order. Connections that [`MemoryServer::kill`] closed are not
+    /// included.
     pub fn ended(&self) -> Vec<ServerExit> {
         self.connections().ended.clone()
     }
@@ -136,7 +137,7 @@ impl MemoryServer {
     }
 
     /// Waits for `times` messages with this method and returns them. Panics after a minute of the
-    /// runtime's clock; a paused clock gets there as soon as all tasks are idle.
+    /// runtime's clock. A paused clock skips this minute when all tasks are idle.
     pub async fn wait_received(&self, method: &str, times: usize) -> Vec<Value> {
         let mut changes = self.state.shared.changes();
         let wait = async {
@@ -158,7 +159,8 @@ impl MemoryServer {
         })
     }
 
-    /// Changes the resources and prompts over all connections, and lists subscriptions.
+    /// Returns a handle that changes resources and prompts for all connections and lists
+    /// subscriptions.
     pub fn catalog(&self) -> CatalogHandle {
         CatalogHandle::new(&self.state.shared)
     }

@@ -2,8 +2,8 @@
 //!
 //! The CLI is in the directory `SWITCHBOARD_FIXTURES`, where `cargo xtask fixtures` installs it.
 //!
-//! Invariant: with [`RealClaude::environment`] the CLI contacts only the scripted model and reads
-//! nothing of the user who runs the tests.
+//! Invariant: with [`RealClaude::environment`] the CLI contacts only the scripted model and does
+//! not read the files of the user who runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

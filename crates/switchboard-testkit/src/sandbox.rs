@@ -1,7 +1,7 @@
 //! A temporary home and project directory for a command-line program.
 //!
-//! Invariant: a program started by [`Sandbox::command`] sees nothing of the user who runs the tests
-//! except `PATH`.
+//! Invariant: of the environment of the test, a program started by [`Sandbox::command`] inherits
+//! only `PATH`.
 
 use std::ffi::OsStr;
 use std::fs;

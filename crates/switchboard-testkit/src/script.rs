@@ -24,7 +24,7 @@ pub use tool::tool;
 pub struct Script {
     /// The protocol revisions that the server supports. Default `legacy`.
     pub era: Era,
-    /// The version in the answer to `initialize`; null repeats the version of the client. Default
+    /// The version in the response to `initialize`; null repeats the version of the client. Default
     /// `2025-11-25`.
     pub protocol_version: Option<String>,
     /// The versions that a modern server supports. Default `["2026-07-28"]`.
@@ -76,8 +76,8 @@ pub struct Script {
     /// Steps that run before the server reads its input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub start: Vec<Step>,
-    /// Steps that replace the default answer. A key is `"<method> <name or uri>"`, `"<method>"` or
-    /// `"*"` (any request, but no notification); the most specific key wins.
+    /// Steps that replace the default response. A key is `"<method> <name or uri>"`, `"<method>"`
+    /// or `"*"` (any request, but no notification); the most specific key wins.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on: BTreeMap<String, Vec<Step>>,
     /// Steps that run after the client closed its end; then the server exits with 0.
@@ -99,7 +99,7 @@ pub enum Era {
     Both,
     /// Legacy, and exits with 1 when it receives `server/discover`.
     LegacyExitsOnProbe,
-    /// Legacy, and never answers `server/discover`.
+    /// Legacy, and sends no response to `server/discover`.
     LegacySilentOnProbe,
 }
 
@@ -179,7 +179,7 @@ impl Script {
         self
     }
 
-    /// Replaces the default answer for a key, see [`Script::on`](field@Self::on).
+    /// Replaces the default response for a key, see [`Script::on`](field@Self::on).
     pub fn on(mut self, key: &str, steps: impl IntoIterator<Item = Step>) -> Self {
         self.on.insert(key.to_owned(), steps.into_iter().collect());
         self
@@ -225,7 +225,8 @@ impl Script {
 
 /// Parsing and serialization.
 impl Script {
-    /// Parses a script. Without `capabilities` it gets the capabilities of everything it offers.
+    /// Parses a script. Without `capabilities` it gets the capabilities of its resources, prompts,
+    /// completions and tasks.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let script: Self = serde_json::from_str(text)?;
         let written: Value = serde_json::from_str(text)?;

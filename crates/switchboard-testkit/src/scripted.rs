@@ -1,8 +1,8 @@
 //! Plays a [`Script`] over a pair of byte streams.
 //!
-//! Reads lines, spawns a handler for each message and ends when the script or the client ends the
-//! connection. All waits use `tokio::time`. Invariant: a line is written in one piece, without
-//! other output in between; only the steps `bytes` and `hex` write incomplete lines.
+//! Reads lines and spawns a handler for each message, until the script or the client ends the
+//! connection. All waits use `tokio::time`. Invariant: a line is never interleaved with
+//! other output. Only the steps `bytes` and `hex` write incomplete lines.
 
 mod catalog;
 mod defaults;
@@ -117,16 +117,16 @@ fn receive(state: &Arc<ServerState>, line: &[u8], queue: &mut SerialQueue) {
         Message::Notification { method, params } => start_notification(state, &method, &params),
         Message::Response(response) => state.deliver(response),
         Message::Invalid { code, reason } => {
-            let shared_for_task = Arc::clone(state);
+            let state_for_task = Arc::clone(state);
             state.spawn(async move {
                 let refusal = error_line(&Value::Null, code, reason, None);
-                let _ = shared_for_task.write_line(&refusal).await;
+                let _ = state_for_task.write_line(&refusal).await;
             });
         }
     }
 }
 
-/// The steps that answer a request, and how often this list of steps was started so far.
+/// Returns the steps for a request, and how often this list of steps has been started.
 fn choose_steps(state: &ServerState, request: &Request) -> (Vec<Step>, u64) {
     let script = state.script();
     let chosen = script.steps_for(&request.method, request.subject(), Some("*"));

@@ -22,8 +22,8 @@ pub struct Terminal {
     child: Child,
     keyboard: File,
     screen: Arc<Screen>,
-    /// End of the last match of [`Terminal::wait_for_next`].
-    read: usize,
+    /// Offset in the screen text at which the last match of [`Terminal::wait_for_next`] ended.
+    match_end: usize,
 }
 
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ struct Screen {
 #[derive(Debug, Default)]
 struct ScreenText {
     text: String,
-    /// All programs have closed the terminal.
-    ended: bool,
+    /// True when all programs have closed the terminal.
+    is_closed: bool,
 }
 
 impl Terminal {
@@ -60,7 +60,7 @@ impl Terminal {
             .stderr(Stdio::from(terminal))
             .spawn()
             .unwrap();
-        // Otherwise the command keeps its copies open and the terminal never reports EOF.
+        // Drops the copies in `command`. While they are open, the terminal does not report EOF.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -68,33 +68,37 @@ impl Terminal {
         let keyboard = File::from(controller);
         let screen = Arc::new(Screen::default());
         let (reader, output) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
-        std::thread::spawn(move || output.follow(reader));
+        std::thread::spawn(move || output.read_output(reader));
         Self {
             child,
             keyboard,
             screen,
-            read: 0,
+            match_end: 0,
         }
     }
 
     /// Waits until the text is on the screen, and returns the whole screen.
     pub fn wait_for(&self, text: &str) -> String {
         self.screen
-            .wait(text, |shown| shown.text.contains(text) || shown.ended)
+            .wait(text, |shown| shown.text.contains(text) || shown.is_closed)
     }
 
     /// Waits until the text is on the screen again, after the previous match.
     pub fn wait_for_next(&mut self, text: &str) {
-        let rest =
-            |shown: &ScreenText| shown.text.get(self.read..).and_then(|rest| rest.find(text));
+        let rest = |shown: &ScreenText| {
+            shown
+                .text
+                .get(self.match_end..)
+                .and_then(|rest| rest.find(text))
+        };
         let shown = self
             .screen
-            .wait(text, |shown| rest(shown).is_some() || shown.ended);
-        let found = shown.get(self.read..).and_then(|rest| rest.find(text));
+            .wait(text, |shown| rest(shown).is_some() || shown.is_closed);
+        let found = shown.get(self.match_end..).and_then(|rest| rest.find(text));
         let Some(at) = found else {
             panic!("the program ended before {text:?}; screen:\n{shown}");
         };
-        self.read += at + text.len();
+        self.match_end += at + text.len();
     }
 
     /// Types text verbatim.
@@ -104,7 +108,7 @@ impl Terminal {
 
     /// Waits for the program to exit; returns its exit code and the whole screen.
     pub fn finish(mut self) -> (Option<i32>, String) {
-        let shown = self.screen.wait("the end", |shown| shown.ended);
+        let shown = self.screen.wait("the end", |shown| shown.is_closed);
         let status = self.child.wait().unwrap();
         (status.code(), shown)
     }
@@ -119,7 +123,7 @@ impl Drop for Terminal {
 }
 
 impl Screen {
-    fn follow(&self, mut terminal: File) {
+    fn read_output(&self, mut terminal: File) {
         let mut bytes = [0; 4096];
         // The read fails after the last program has closed the terminal.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
@@ -127,7 +131,7 @@ impl Screen {
             let output = String::from_utf8_lossy(output).replace('\r', "");
             self.change(|shown| shown.text.push_str(&output));
         }
-        self.change(|shown| shown.ended = true);
+        self.change(|shown| shown.is_closed = true);
     }
 
     fn change(&self, change: impl FnOnce(&mut ScreenText)) {

@@ -188,7 +188,7 @@ async fn connection_lost_after_execution_is_outcome_unknown() {
     for (script, mode, kind) in transports() {
         for fault in [
             Fault::close_after_execution(),
-            Fault::close_in_answer(20),
+            Fault::close_in_response(20),
             Fault::status(502),
         ] {
             let server = HttpServer::start(with_echo(script.clone()), mode).await;

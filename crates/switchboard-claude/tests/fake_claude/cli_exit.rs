@@ -75,7 +75,7 @@ async fn exit_without_result_is_an_error() {
 async fn exit_fails_pending_and_later_requests() {
     let steps = [
         FakeStep::await_request("initialize"),
-        FakeStep::AnswerDefault,
+        FakeStep::RespondDefault,
         FakeStep::await_request("mcp_status"),
         FakeStep::stderr("gone"),
         FakeStep::Exit(9),
@@ -118,7 +118,7 @@ async fn silent_cli_times_out() {
 async fn close_kills_cli_that_ignores_sigterm() {
     let steps = [
         FakeStep::await_request("initialize"),
-        FakeStep::AnswerDefault,
+        FakeStep::RespondDefault,
         FakeStep::IgnoreShutdown,
     ];
     let harness = Harness::new(FakeClaude::new(steps));
@@ -131,7 +131,7 @@ async fn close_kills_cli_that_ignores_sigterm() {
 async fn drop_kills_the_cli() {
     let steps = [
         FakeStep::await_request("initialize"),
-        FakeStep::AnswerDefault,
+        FakeStep::RespondDefault,
         FakeStep::IgnoreShutdown,
     ];
     let harness = Harness::new(FakeClaude::new(steps));

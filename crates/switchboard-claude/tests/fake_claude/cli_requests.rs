@@ -67,7 +67,7 @@ async fn requests_before_initialize_response_are_answered() {
             "it",
             &json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}),
         )),
-        FakeStep::AnswerDefault,
+        FakeStep::RespondDefault,
         FakeStep::AwaitUser,
         FakeStep::ReportResponse,
     ];
@@ -123,7 +123,7 @@ async fn cancelled_call_is_dropped() {
     let steps = [
         FakeStep::StartRequest(call("wait")),
         FakeStep::await_request("mcp_status"),
-        FakeStep::AnswerDefault,
+        FakeStep::RespondDefault,
         FakeStep::Request(to_server("it", &cancelled)),
         FakeStep::ReportResponse,
     ];
@@ -188,7 +188,7 @@ async fn cancelled_permission_request_is_not_answered() {
     let steps = [
         FakeStep::StartRequest(request),
         FakeStep::await_request("mcp_status"),
-        FakeStep::AnswerDefault,
+        FakeStep::RespondDefault,
         FakeStep::CancelRequest,
         FakeStep::Request(json!({"subtype": "sing"})),
         FakeStep::ReportResponse,
@@ -259,7 +259,7 @@ async fn panicking_permission_callback_denies() {
 async fn server_notification_reaches_the_cli() {
     let steps = [
         FakeStep::await_request("mcp_message"),
-        FakeStep::AnswerEmpty,
+        FakeStep::RespondEmpty,
         FakeStep::EndTurn("heard".to_owned()),
     ];
     let harness = Harness::new(FakeClaude::during_turn(steps));
@@ -292,9 +292,9 @@ async fn server_notification_reaches_the_cli() {
 async fn refused_request_reports_the_message() {
     let steps = [
         FakeStep::await_request("initialize"),
-        FakeStep::AnswerDefault,
+        FakeStep::RespondDefault,
         FakeStep::await_request("set_model"),
-        FakeStep::AnswerError("no such model: tiny".to_owned()),
+        FakeStep::RespondError("no such model: tiny".to_owned()),
     ];
     let harness = Harness::new(FakeClaude::new(steps));
     let client = connect(harness.options()).await.unwrap();

@@ -84,8 +84,8 @@ async fn invalid_arguments_are_not_sent() {
     --- stderr
     error: missing arguments for mcp__team__greet: name
     hint: switchboard prompt mcp__team__greet name=… [style=…]
-      name: Who is greeted.
-      style: How.
+      name: The name of the person to greet.
+      style: The style of the greeting.
     ");
     assert_snapshot!(cli.run(&["prompt", "team", "greet", "name=A", "styl=x"]).await, @r#"
     exit 2

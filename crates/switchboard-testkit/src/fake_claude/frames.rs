@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 pub(super) const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
-/// The default answer to a control request; an error if the subtype is unknown.
-pub(super) fn default_answer(request: &Value) -> Result<Value, String> {
+/// Returns the default response to a control request; an error if the subtype is unknown.
+pub(super) fn default_response(request: &Value) -> Result<Value, String> {
     let subtype = request.get("subtype").and_then(Value::as_str);
     let field = |name: &str| request.get(name).cloned().unwrap_or_default();
     Ok(match subtype.unwrap_or_default() {
@@ -106,10 +106,10 @@ pub(super) fn call(server: &str, tool: &str, number: u64) -> Value {
     })
 }
 
-/// Whether the response to a concurrent call has the call's id, and its number as text.
-pub(super) fn answers_call(answer: &Value, number: u64) -> bool {
-    let id = answer.pointer("/response/mcp_response/id");
-    let text = answer.pointer("/response/mcp_response/result/content/0/text");
+/// Returns whether a response has the id of a concurrent call, and its number as text.
+pub(super) fn is_response_to_call(response: &Value, number: u64) -> bool {
+    let id = response.pointer("/response/mcp_response/id");
+    let text = response.pointer("/response/mcp_response/result/content/0/text");
     let text = text.and_then(Value::as_str);
     id == Some(&number.into()) && text == Some(number.to_string().as_str())
 }

@@ -86,12 +86,12 @@ fn create_record(path: &Path) -> io::Result<File> {
 struct Player {
     stdin: Arc<StdinReader>,
     /// User messages that arrived before a step waited for them.
-    users: VecDeque<Value>,
-    /// The control request that the next answer step answers.
-    awaited: Value,
+    user_messages: VecDeque<Value>,
+    /// The control request that the next `Respond…` step responds to.
+    awaited_request: Value,
     /// Responses of the host, by request id.
-    answers: HashMap<String, Value>,
-    last_answer: Value,
+    responses: HashMap<String, Value>,
+    last_response: Value,
     /// Number of control requests sent so far.
     requests_sent: u64,
 }
@@ -100,10 +100,10 @@ impl Player {
     fn new(record: Option<File>) -> Self {
         Self {
             stdin: StdinReader::open(record),
-            users: VecDeque::new(),
-            awaited: Value::Null,
-            answers: HashMap::new(),
-            last_answer: Value::Null,
+            user_messages: VecDeque::new(),
+            awaited_request: Value::Null,
+            responses: HashMap::new(),
+            last_response: Value::Null,
             requests_sent: 0,
         }
     }
@@ -116,26 +116,30 @@ impl Player {
                 self.read_to_end();
                 Ok(())
             }
-            FakeStep::Answer(payload) => self.answer(Ok(payload.clone())),
-            FakeStep::AnswerEmpty => self.answer(Ok(Value::Null)),
-            FakeStep::AnswerError(error) => self.answer(Err(error.clone())),
-            FakeStep::AnswerDefault => {
-                let request = self.awaited.get("request").cloned().unwrap_or_default();
-                self.answer(frames::default_answer(&request))
+            FakeStep::Respond(payload) => self.respond(Ok(payload.clone())),
+            FakeStep::RespondEmpty => self.respond(Ok(Value::Null)),
+            FakeStep::RespondError(error) => self.respond(Err(error.clone())),
+            FakeStep::RespondDefault => {
+                let request = self
+                    .awaited_request
+                    .get("request")
+                    .cloned()
+                    .unwrap_or_default();
+                self.respond(frames::default_response(&request))
             }
             FakeStep::Request(request) => {
                 self.start(request)?;
-                self.await_answer()
+                self.await_response()
             }
             FakeStep::StartRequest(request) => self.start(request),
             FakeStep::CancelRequest => send(&frames::cancel(&id(self.requests_sent))),
-            FakeStep::AwaitResponse => self.await_answer(),
+            FakeStep::AwaitResponse => self.await_response(),
             FakeStep::ConcurrentCalls {
                 server,
                 tool,
                 count,
             } => self.call_concurrently(server, tool, *count),
-            FakeStep::ReportResponse => end_turn(&self.last_answer.to_string()),
+            FakeStep::ReportResponse => end_turn(&self.last_response.to_string()),
             FakeStep::Exit(code) => Err(Exit(*code)),
             FakeStep::Silence => {
                 self.read_to_end();
@@ -145,7 +149,7 @@ impl Player {
         }
     }
 
-    /// The next message; `what` describes the awaited message in the timeout error.
+    /// Returns the next message. The timeout error contains `what`, a description of the message.
     fn next(&mut self, what: &str) -> Result<Value, Exit> {
         match self.stdin.next(Instant::now() + STEP_TIMEOUT) {
             StdinEvent::Message(message) => Ok(message),
@@ -158,24 +162,24 @@ impl Player {
     }
 
     /// Handles a message that no step waits for.
-    fn handle_other(&mut self, message: Value) -> Result<(), Exit> {
+    fn handle_unawaited(&mut self, message: Value) -> Result<(), Exit> {
         match kind(&message) {
             "control_request" => {
                 let request = message.get("request").cloned().unwrap_or_default();
                 send(&frames::response(
                     &message,
-                    frames::default_answer(&request),
+                    frames::default_response(&request),
                 ))
             }
             "control_response" => {
                 let response = message.get("response").cloned().unwrap_or_default();
                 let id = response.get("request_id").and_then(Value::as_str);
                 let id = id.unwrap_or_default().to_owned();
-                self.answers.insert(id, response);
+                self.responses.insert(id, response);
                 Ok(())
             }
             "user" => {
-                self.users.push_back(message);
+                self.user_messages.push_back(message);
                 Ok(())
             }
             _ => Ok(()),
@@ -187,23 +191,23 @@ impl Player {
             let message = self.next(subtype)?;
             let found = message.pointer("/request/subtype").and_then(Value::as_str);
             if found == Some(subtype) {
-                self.awaited = message;
+                self.awaited_request = message;
                 return Ok(());
             }
-            self.handle_other(message)?;
+            self.handle_unawaited(message)?;
         }
     }
 
     fn await_user(&mut self) -> Result<(), Exit> {
-        while self.users.pop_front().is_none() {
+        while self.user_messages.pop_front().is_none() {
             let message = self.next("a user message")?;
-            self.handle_other(message)?;
+            self.handle_unawaited(message)?;
         }
         Ok(())
     }
 
-    fn answer(&mut self, outcome: Result<Value, String>) -> Result<(), Exit> {
-        send(&frames::response(&self.awaited, outcome))
+    fn respond(&mut self, outcome: Result<Value, String>) -> Result<(), Exit> {
+        send(&frames::response(&self.awaited_request, outcome))
     }
 
     fn start(&mut self, request: &Value) -> Result<(), Exit> {
@@ -211,19 +215,19 @@ impl Player {
         send(&frames::request(&id(self.requests_sent), request))
     }
 
-    fn await_answer(&mut self) -> Result<(), Exit> {
-        self.last_answer = self.take_answer(self.requests_sent)?;
+    fn await_response(&mut self) -> Result<(), Exit> {
+        self.last_response = self.take_response(self.requests_sent)?;
         Ok(())
     }
 
-    fn take_answer(&mut self, number: u64) -> Result<Value, Exit> {
+    fn take_response(&mut self, number: u64) -> Result<Value, Exit> {
         let id = id(number);
         loop {
-            if let Some(answer) = self.answers.remove(&id) {
-                return Ok(answer);
+            if let Some(response) = self.responses.remove(&id) {
+                return Ok(response);
             }
             let message = self.next(&format!("the response to {id}"))?;
-            self.handle_other(message)?;
+            self.handle_unawaited(message)?;
         }
     }
 
@@ -234,14 +238,14 @@ impl Player {
         }
         let mut own = 0;
         for number in first..first + count {
-            let answer = self.take_answer(number)?;
-            own += u64::from(frames::answers_call(&answer, number));
+            let response = self.take_response(number)?;
+            own += u64::from(frames::is_response_to_call(&response, number));
         }
-        self.last_answer = json!({"answered": count, "own": own, "left": self.answers.len()});
+        self.last_response = json!({"answered": count, "own": own, "left": self.responses.len()});
         Ok(())
     }
 
-    /// Gives default answers, with one turn per user message, until stdin ends.
+    /// Sends default responses, with one turn per user message, until stdin ends.
     fn run_default(&mut self) -> Exit {
         loop {
             let turn = self.await_user().and_then(|()| {
@@ -255,7 +259,7 @@ impl Player {
         }
     }
 
-    /// Reads until the end of stdin without answering.
+    /// Reads until the end of stdin and sends no response.
     fn read_to_end(&mut self) {
         while !matches!(
             self.stdin.next(Instant::now() + STEP_TIMEOUT),
@@ -332,7 +336,7 @@ fn send_long(bytes: usize) -> Result<(), Exit> {
     write(&[end, "\n"])
 }
 
-/// Writes; ends the program if stdout is closed.
+/// Writes to stdout. If stdout is closed, the program exits.
 fn write(parts: &[&str]) -> Result<(), Exit> {
     let mut stdout = io::stdout().lock();
     let written = parts
@@ -347,7 +351,7 @@ fn kill_self(signal: i32) {
     let _ = kill_process(getpid(), signal);
 }
 
-/// Waits to be killed.
+/// Ignores SIGTERM and waits until the process is killed.
 fn wait_to_be_killed() -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,7 +1,7 @@
 //! Reads stdin on a thread and queues the messages.
 //!
-//! The thread never stops reading, so that a host which writes is not blocked while the fake CLI
-//! writes too.
+//! The thread reads all the time. Otherwise the fake CLI and its host could block each other while
+//! both write.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,14 +22,14 @@ pub(super) enum StdinEvent {
 }
 
 #[derive(Debug, Default)]
-struct Queued {
+struct MessageQueue {
     messages: VecDeque<Value>,
     is_eof: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct StdinReader {
-    read: Mutex<Queued>,
+    queue: Mutex<MessageQueue>,
     changed: Condvar,
 }
 
@@ -37,7 +37,7 @@ impl StdinReader {
     /// Starts to read; copies every line to `record`.
     pub(super) fn open(mut record: Option<File>) -> Arc<Self> {
         let stdin = Arc::new(Self::default());
-        let filled = Arc::clone(&stdin);
+        let reader = Arc::clone(&stdin);
         // Not joined: the thread ends with stdin or with the process.
         std::thread::spawn(move || {
             for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -45,34 +45,34 @@ impl StdinReader {
                     let _ = writeln!(file, "{line}");
                 }
                 let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
-                filled.read().messages.push_back(message);
-                filled.changed.notify_all();
+                reader.queue().messages.push_back(message);
+                reader.changed.notify_all();
             }
-            filled.read().is_eof = true;
-            filled.changed.notify_all();
+            reader.queue().is_eof = true;
+            reader.changed.notify_all();
         });
         stdin
     }
 
-    fn read(&self) -> MutexGuard<'_, Queued> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, MessageQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next message, or the reason why there is none before the deadline.
     pub(super) fn next(&self, deadline: Instant) -> StdinEvent {
-        let mut read = self.read();
+        let mut queue = self.queue();
         loop {
-            if let Some(message) = read.messages.pop_front() {
+            if let Some(message) = queue.messages.pop_front() {
                 return StdinEvent::Message(message);
             }
-            if read.is_eof {
+            if queue.is_eof {
                 return StdinEvent::Eof;
             }
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
                 return StdinEvent::TimedOut;
             };
-            let waited = self.changed.wait_timeout(read, left);
-            (read, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(queue, left);
+            (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::ModelState;
 use super::request::ModelRequest;
 use super::turn::{self, Block, Turn};
 use crate::http::{
-    AfterResponse, CannedResponse, ConnectionCut, ReceivedRequest, Receiver, Sender,
+    AfterResponse, CannedResponse, ConnectionCut, ReceivedRequest, RequestReader, ResponseWriter,
 };
 
 /// Accepts connections forever. They end when the task of this future ends.
@@ -29,10 +29,10 @@ pub(super) async fn accept(state: Arc<ModelState>, listener: TcpListener) {
 async fn serve(state: Arc<ModelState>, socket: TcpStream) {
     let _ = socket.set_nodelay(true);
     let (reader, writer) = socket.into_split();
-    let mut receiver = Receiver::new(reader, 0);
-    let mut sender = Sender::new(writer);
+    let mut receiver = RequestReader::new(reader, 0);
+    let mut sender = ResponseWriter::new(writer);
     while let Ok(Some(request)) = receiver.read_request().await {
-        match answer(&state, &request, &mut receiver, &mut sender).await {
+        match respond(&state, &request, &mut receiver, &mut sender).await {
             Ok(AfterResponse::Keep) => {}
             Ok(AfterResponse::Reset) => return sender.reset(),
             Ok(AfterResponse::Close) | Err(ConnectionCut) => return,
@@ -40,11 +40,11 @@ async fn serve(state: Arc<ModelState>, socket: TcpStream) {
     }
 }
 
-async fn answer(
+async fn respond(
     state: &ModelState,
     request: &ReceivedRequest,
-    receiver: &mut Receiver,
-    sender: &mut Sender,
+    receiver: &mut RequestReader,
+    sender: &mut ResponseWriter,
 ) -> Result<AfterResponse, ConnectionCut> {
     let path = request.path.split('?').next().unwrap_or_default();
     match (request.method.as_str(), path) {
@@ -80,8 +80,8 @@ async fn send_turn(
     state: &ModelState,
     turn: &Turn,
     request: &ModelRequest,
-    receiver: &mut Receiver,
-    sender: &mut Sender,
+    receiver: &mut RequestReader,
+    sender: &mut ResponseWriter,
 ) -> Result<AfterResponse, ConnectionCut> {
     let blocks = match turn {
         Turn::Message(blocks) => blocks.as_slice(),
@@ -117,7 +117,7 @@ async fn send_turn(
 async fn send_blocks(
     state: &ModelState,
     blocks: &[Block],
-    sender: &mut Sender,
+    sender: &mut ResponseWriter,
 ) -> Result<(), ConnectionCut> {
     for (index, block) in blocks.iter().enumerate() {
         let events = turn::block(index, block, state.next_number());

@@ -36,12 +36,12 @@ impl ModelRequest {
         self.text_at("model")
     }
 
-    /// Whether the answer is requested as an event stream.
+    /// Returns whether the client requests an event stream.
     pub fn is_streamed(&self) -> bool {
         self.body.get("stream") == Some(&Value::Bool(true))
     }
 
-    /// Whether the request only probes that the model exists.
+    /// Returns whether the request only checks that the model exists.
     pub(super) fn is_probe(&self) -> bool {
         !self.is_streamed() && self.body.get("max_tokens") == Some(&1.into())
     }

@@ -1,8 +1,8 @@
-//! The model's answer to one request, and its encoding as events.
+//! The response of the model to one request, and its encoding as events.
 
 use serde_json::{Value, json};
 
-/// The model's answer to one request.
+/// The response of the model to one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
     /// A message of these blocks. Its stop reason is `tool_use` if it contains a tool use.

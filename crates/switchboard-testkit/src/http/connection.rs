@@ -1,4 +1,4 @@
-//! Serves one connection: reads requests, triggers faults, answers.
+//! Serves one connection: reads requests, triggers faults and sends responses.
 
 use std::io;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 
 use super::fault::{CannedResponse, Fault, FaultAction, FaultTrigger};
 use super::raw_server::{RawStep, RepeatedBytes};
-use super::request::{ReceivedRequest, Receiver};
-use super::response::{ConnectionCut, SendRate, Sender};
+use super::request::{ReceivedRequest, RequestReader};
+use super::response::{ConnectionCut, ResponseWriter, SendRate};
 use super::state::{HttpServerState, ServerRun};
 
 /// Whether a connection stays open after a response.
@@ -23,8 +23,8 @@ pub(crate) enum AfterResponse {
 pub(in crate::http) struct Connection {
     pub(super) state: Arc<HttpServerState>,
     pub(super) run: Arc<ServerRun>,
-    pub(super) receiver: Receiver,
-    pub(super) sender: Sender,
+    pub(super) receiver: RequestReader,
+    pub(super) sender: ResponseWriter,
     /// How the connection ends when a response is cut.
     ending: AfterResponse,
 }
@@ -41,8 +41,8 @@ impl Connection {
         Self {
             state,
             run,
-            receiver: Receiver::new(reader, number),
-            sender: Sender::new(writer),
+            receiver: RequestReader::new(reader, number),
+            sender: ResponseWriter::new(writer),
             ending: AfterResponse::Close,
         }
     }
@@ -93,8 +93,8 @@ impl Connection {
         }
     }
 
-    /// Waits for the next request and returns false. If idle connections are not kept, shuts down
-    /// the write half, waits until the client closes its end too, and returns true.
+    /// Waits for the next request and returns false. If the server closes idle connections, shuts
+    /// down the write half, waits until the client closes its end, and returns true.
     async fn closed_while_idle(&mut self) -> bool {
         tokio::select! {
             biased;
@@ -125,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Reads the body. Returns the fault that happens before its end, if any.
+    /// Reads the body. Returns the fault that occurs before its end, if any.
     async fn read_body(&mut self, request: &mut ReceivedRequest) -> io::Result<Option<Fault>> {
         if request.is_chunked() {
             return self.read_chunks(request).await;
@@ -174,42 +174,42 @@ impl Connection {
         }
     }
 
-    /// Answers a request, or runs the fault that replaces the answer.
+    /// Responds to a request, or runs the fault that replaces the response.
     async fn handle(&mut self, request: &ReceivedRequest) -> Result<AfterResponse, ConnectionCut> {
         let Some(fault) = self.state.take_fault(FaultTrigger::Read, Some(request)) else {
             return self.route(request, None).await;
         };
         self.ending = fault.ending();
         match fault.action {
-            FaultAction::CloseInAnswer(bytes) => self.sender.rate = SendRate::Until(bytes),
-            FaultAction::Slow { piece, pause } => {
-                self.sender.rate = SendRate::Slow { piece, pause }
+            FaultAction::CloseInResponse(bytes) => self.sender.rate = SendRate::CutAfter(bytes),
+            FaultAction::Slow { write_bytes, pause } => {
+                self.sender.rate = SendRate::Slow { write_bytes, pause }
             }
-            FaultAction::CloseAfterAnswer => {
+            FaultAction::CloseAfterResponse => {
                 self.route(request, None).await?;
                 return Ok(fault.ending());
             }
             FaultAction::EndStream(_) => return self.route(request, Some(&fault)).await,
-            FaultAction::Play(steps) => return self.play(&steps, request).await,
+            FaultAction::Play(steps) => return self.run_raw_steps(&steps, request).await,
             _ if fault.is_executed => return self.route(request, Some(&fault)).await,
             _ => return self.run_fault(&fault).await,
         }
         let next = self.route(request, None).await?;
-        // The whole response is shorter than the cut.
+        // The response is shorter than the number of bytes after which the fault cuts it.
         Ok(match fault.action {
-            FaultAction::CloseInAnswer(_) => fault.ending(),
+            FaultAction::CloseInResponse(_) => fault.ending(),
             _ => next,
         })
     }
 
-    /// Runs a fault in place of an answer.
+    /// Runs a fault instead of sending a response.
     pub(super) async fn run_fault(
         &mut self,
         fault: &Fault,
     ) -> Result<AfterResponse, ConnectionCut> {
         match &fault.action {
-            FaultAction::Answer(answer) => {
-                self.sender.send_response(answer).await?;
+            FaultAction::Respond(response) => {
+                self.sender.send_response(response).await?;
                 Ok(AfterResponse::Keep)
             }
             FaultAction::Raw(bytes) => {
@@ -224,8 +224,8 @@ impl Connection {
         }
     }
 
-    /// Sends raw bytes in place of an answer.
-    async fn play(
+    /// Sends raw bytes instead of a response.
+    async fn run_raw_steps(
         &mut self,
         steps: &[RawStep],
         request: &ReceivedRequest,
@@ -238,8 +238,8 @@ impl Connection {
                     self.sender.send(&bytes).await?;
                 }
                 RawStep::SendRepeated { bytes, times } => {
-                    for piece in RepeatedBytes::of(bytes, *times).iter() {
-                        self.sender.send(piece).await?;
+                    for chunk in RepeatedBytes::of(bytes, *times).iter() {
+                        self.sender.send(chunk).await?;
                         // Yield: the reader may run on the same thread.
                         tokio::task::yield_now().await;
                     }
@@ -270,9 +270,9 @@ impl Connection {
 
     pub(super) async fn respond(
         &mut self,
-        answer: CannedResponse,
+        response: CannedResponse,
     ) -> Result<AfterResponse, ConnectionCut> {
-        self.sender.send_response(&answer).await?;
+        self.sender.send_response(&response).await?;
         Ok(AfterResponse::Keep)
     }
 }

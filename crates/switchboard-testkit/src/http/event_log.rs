@@ -1,8 +1,8 @@
 //! An event stream as a log of sent and unsent chunks.
 //!
-//! Handlers append; a connection reads from any position, so that a stream can be resumed on
-//! another connection. Invariant: the unsent bytes are bounded; handlers wait while the log is
-//! full.
+//! Handlers append chunks. A connection can read from any chunk, so a client can resume the stream
+//! on another connection. Invariant: the number of unsent bytes is bounded; handlers wait while the
+//! log is full.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,11 +36,11 @@ struct LogState {
     unsent_bytes: usize,
     /// The number of the last sent chunk.
     sent: u64,
-    /// No more chunks follow.
+    /// True when the handler has appended its last chunk.
     is_finished: bool,
-    /// No reader will follow.
+    /// True when the stream cannot be resumed and its reader was dropped.
     is_abandoned: bool,
-    /// The ticket of the newest reader; older readers stop.
+    /// The ticket of the newest reader. Readers with older tickets stop.
     reader: u64,
 }
 
@@ -59,7 +59,7 @@ impl EventLog {
     }
 
     /// Appends a chunk when there is room. Fails if the stream has ended.
-    pub(super) async fn put(&self, piece: Chunk) -> Result<(), StepsStopped> {
+    pub(super) async fn put(&self, chunk: Chunk) -> Result<(), StepsStopped> {
         let mut changes = self.changed.subscribe();
         loop {
             {
@@ -68,8 +68,8 @@ impl EventLog {
                     return Err(StepsStopped);
                 }
                 if log.unsent_bytes < MAX_UNSENT_BYTES {
-                    log.unsent_bytes += length(&piece);
-                    log.chunks.push_back(piece);
+                    log.unsent_bytes += length(&chunk);
+                    log.chunks.push_back(chunk);
                     break;
                 }
             }
@@ -94,8 +94,8 @@ impl EventLog {
         !log.is_finished && !log.is_abandoned
     }
 
-    /// Reads after chunk `number`, or from where the last reader stopped. Replaces the previous
-    /// reader.
+    /// Returns a reader that starts after chunk `number`, or after the last sent chunk. It replaces
+    /// the previous reader.
     pub(super) fn read_after(self: &Arc<Self>, number: Option<u64>) -> EventLogReader {
         let mut log = self.log();
         log.reader += 1;
@@ -118,25 +118,25 @@ impl LogState {
         Some((number, self.chunks.get(index)?.clone()))
     }
 
-    fn mark_sent(&mut self, number: u64, piece: &Chunk, can_resume: bool) {
+    fn mark_sent(&mut self, number: u64, chunk: &Chunk, can_resume: bool) {
         if number > self.sent {
             self.sent = number;
-            self.unsent_bytes -= length(piece);
-            self.kept_bytes += length(piece);
+            self.unsent_bytes -= length(chunk);
+            self.kept_bytes += length(chunk);
         }
         let max = if can_resume { MAX_RESUMABLE_BYTES } else { 0 };
         while self.kept_bytes > max && self.discarded < self.sent {
-            let Some(piece) = self.chunks.pop_front() else {
+            let Some(chunk) = self.chunks.pop_front() else {
                 break;
             };
-            self.kept_bytes -= length(&piece);
+            self.kept_bytes -= length(&chunk);
             self.discarded += 1;
         }
     }
 }
 
-fn length(piece: &Chunk) -> usize {
-    match piece {
+fn length(chunk: &Chunk) -> usize {
+    match chunk {
         Chunk::Line(line) => line.len(),
         Chunk::Bytes(bytes) => bytes.len(),
     }
@@ -152,8 +152,8 @@ pub(super) struct EventLogReader {
 }
 
 impl EventLogReader {
-    /// The next chunk and its number; `None` at the end of the stream, or if another reader took
-    /// over.
+    /// Returns the next chunk and its number; `None` at the end of the stream, or when a newer
+    /// reader exists.
     pub(super) async fn next(&mut self) -> Option<(u64, Chunk)> {
         loop {
             self.changes.borrow_and_update();
@@ -162,12 +162,12 @@ impl EventLogReader {
                 if log.reader != self.ticket {
                     return None;
                 }
-                if let Some((number, piece)) = log.chunk_after(self.last) {
+                if let Some((number, chunk)) = log.chunk_after(self.last) {
                     self.last = number;
-                    log.mark_sent(number, &piece, self.stream.can_resume);
+                    log.mark_sent(number, &chunk, self.stream.can_resume);
                     drop(log);
                     self.stream.changed.send_replace(());
-                    return Some((number, piece));
+                    return Some((number, chunk));
                 }
                 if log.is_finished {
                     return None;
@@ -190,25 +190,26 @@ impl Drop for EventLogReader {
 /// The output of one request's handler.
 #[derive(Debug)]
 pub(super) struct ResponseStream {
+    /// The stream of the request.
     pub(super) own: Arc<EventLog>,
-    /// Where notifications go, and messages after the answer.
+    /// The stream for notifications, and for messages after the response.
     pub(super) notifications: Option<Arc<EventLog>>,
-    /// Other handlers write to the same stream, so it stays open when this handler is done.
+    /// Other handlers write to `own` too, so it stays open when this handler is done.
     pub(super) is_shared: bool,
 }
 
 impl HandlerOutput for ResponseStream {
-    fn put(&self, piece: Chunk) -> WriteFuture<'_> {
+    fn put(&self, chunk: Chunk) -> WriteFuture<'_> {
         if self.own.is_finished() {
-            return self.put_notification(piece);
+            return self.put_notification(chunk);
         }
-        Box::pin(self.own.put(piece))
+        Box::pin(self.own.put(chunk))
     }
 
-    fn put_notification(&self, piece: Chunk) -> WriteFuture<'_> {
+    fn put_notification(&self, chunk: Chunk) -> WriteFuture<'_> {
         Box::pin(async move {
             let notifications = self.notifications.as_ref().ok_or(StepsStopped)?;
-            notifications.put(piece).await
+            notifications.put(chunk).await
         })
     }
 

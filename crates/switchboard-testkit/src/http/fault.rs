@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::raw_server::RawStep;
 
-/// A fault of a request or a connection. It happens once by default.
+/// A fault of a request or a connection. By default it occurs once.
 ///
 /// ```
 /// use switchboard_testkit::http::Fault;
@@ -15,11 +15,11 @@ use super::raw_server::RawStep;
 pub struct Fault {
     pub(super) action: FaultAction,
     on: String,
-    /// Number of matches to skip before the fault happens.
+    /// Number of matching requests before the fault occurs.
     skip: usize,
-    /// How often the fault happens; `None`: unlimited.
+    /// How often the fault occurs; `None`: unlimited.
     times: Option<usize>,
-    /// The request is executed before the fault happens.
+    /// The server executes the request before the fault occurs.
     pub(super) is_executed: bool,
     /// The connection ends with a reset instead of a clean close.
     pub(super) is_reset: bool,
@@ -30,14 +30,14 @@ pub(super) enum FaultAction {
     CloseUnread,
     CloseInBody,
     Close,
-    CloseInAnswer(usize),
-    CloseAfterAnswer,
+    CloseInResponse(usize),
+    CloseAfterResponse,
     EndStream(Option<Duration>),
-    Answer(CannedResponse),
+    Respond(CannedResponse),
     Raw(Vec<u8>),
     Play(Vec<RawStep>),
     Hang,
-    Slow { piece: usize, pause: Duration },
+    Slow { write_bytes: usize, pause: Duration },
 }
 
 /// A fixed response.
@@ -82,17 +82,17 @@ impl Fault {
     }
 
     /// Closes the connection after this many bytes of the response, including its head.
-    pub fn close_in_answer(bytes: usize) -> Self {
-        Self::new(FaultAction::CloseInAnswer(bytes))
+    pub fn close_in_response(bytes: usize) -> Self {
+        Self::new(FaultAction::CloseInResponse(bytes))
     }
 
-    /// Sends the whole response, then closes the connection without announcing it.
-    pub fn close_after_answer() -> Self {
-        Self::new(FaultAction::CloseAfterAnswer)
+    /// Sends the whole response, then closes the connection without a `Connection: close` header.
+    pub fn close_after_response() -> Self {
+        Self::new(FaultAction::CloseAfterResponse)
     }
 
-    /// Starts an event stream and ends it properly before the answer. A legacy server with sessions
-    /// resumes it when the client sends `Last-Event-ID`.
+    /// Starts an event stream and ends it without an error before the response. A legacy server
+    /// with sessions resumes the stream when the client sends `Last-Event-ID`.
     pub fn end_stream() -> Self {
         Self::new(FaultAction::EndStream(None))
     }
@@ -104,7 +104,7 @@ impl Fault {
 
     /// Responds with this status and an empty body.
     pub fn status(status: u16) -> Self {
-        Self::new(FaultAction::Answer(CannedResponse {
+        Self::new(FaultAction::Respond(CannedResponse {
             status,
             headers: Vec::new(),
             body: Vec::new(),
@@ -137,9 +137,9 @@ impl Fault {
         Self::new(FaultAction::Hang)
     }
 
-    /// Responds normally, but in writes of `piece` bytes with a pause after each.
-    pub fn slow(piece: usize, pause: Duration) -> Self {
-        Self::new(FaultAction::Slow { piece, pause })
+    /// Sends the response in writes of `write_bytes` bytes, with a pause after each write.
+    pub fn slow(write_bytes: usize, pause: Duration) -> Self {
+        Self::new(FaultAction::Slow { write_bytes, pause })
     }
 }
 
@@ -147,7 +147,7 @@ impl Fault {
 impl Fault {
     /// Adds a header to a response made with [`Fault::status`].
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        if let FaultAction::Answer(canned) = &mut self.action {
+        if let FaultAction::Respond(canned) = &mut self.action {
             canned.headers.push((name.to_owned(), value.to_owned()));
         }
         self
@@ -155,7 +155,7 @@ impl Fault {
 
     /// Adds a body to a response made with [`Fault::status`].
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
-        if let FaultAction::Answer(canned) = &mut self.action {
+        if let FaultAction::Respond(canned) = &mut self.action {
             canned.body = body.into();
         }
         self
@@ -169,25 +169,25 @@ impl Fault {
         self
     }
 
-    /// Happens to the n-th match, counted from 1 and from now.
+    /// Affects the n-th matching request from now on, counted from 1.
     pub fn nth(mut self, n: usize) -> Self {
         self.skip = n.saturating_sub(1);
         self
     }
 
-    /// Happens to this many matches in a row.
+    /// Affects this many matching requests in a row.
     pub fn times(mut self, times: usize) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Happens to every match.
+    /// Affects every matching request.
     pub fn always(mut self) -> Self {
         self.times = None;
         self
     }
 
-    /// Executes the request before the fault happens.
+    /// Executes the request before the fault occurs.
     pub fn after_execution(mut self) -> Self {
         self.is_executed = true;
         self
@@ -200,7 +200,7 @@ impl Fault {
     }
 }
 
-/// When a fault can happen.
+/// When a fault can occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultTrigger {
     /// After a connection was accepted.
@@ -221,7 +221,7 @@ impl Fault {
     }
 }
 
-/// The armed faults that have not happened yet, oldest first.
+/// The armed faults that have not occurred as often as requested, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct ArmedFaults(Vec<Fault>);
 
@@ -238,7 +238,8 @@ impl ArmedFaults {
         self.0.clear();
     }
 
-    /// Removes and returns the fault that happens now to a request with these names.
+    /// Returns the first fault for this trigger and these request names. Removes it after its last
+    /// occurrence.
     pub(super) fn take(&mut self, trigger: FaultTrigger, names: &[String]) -> Option<Fault> {
         let mut triggered = None;
         for (index, fault) in self.0.iter_mut().enumerate() {

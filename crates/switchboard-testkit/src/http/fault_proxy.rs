@@ -1,7 +1,7 @@
 //! A TCP proxy that breaks connections by a plan derived from a seed.
 //!
-//! It knows nothing of HTTP. Invariant: the plan of the n-th connection depends only on the seed
-//! and on n; its effect also depends on the timing of client and server.
+//! It does not parse HTTP. Invariant: the plan of the n-th connection depends only on the seed and
+//! on n. The effect of a plan also depends on the timing of client and server.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,8 +20,8 @@ use super::WAIT_TIMEOUT;
 
 /// Maximum number of bytes per read.
 const READ_BYTES: usize = 64 * 1024;
-/// A plan's write size applies to the first bytes of a direction; small writes for longer transfers
-/// would take too long.
+/// The small writes of a plan end after this many bytes of a direction, because long transfers in
+/// small writes would take too long.
 const SMALL_WRITES_UNTIL: usize = 4 * 1024;
 /// The longest delay of a plan, in milliseconds. Short, because it passes in real time.
 const MAX_DELAY_MS: u64 = 20;
@@ -55,12 +55,12 @@ pub enum FaultKind {
     Reset,
     /// This direction ends; the other continues.
     HalfClose,
-    /// Nothing is forwarded for this long.
+    /// No bytes are forwarded for this long.
     Delay(Duration),
-    /// Nothing is forwarded or read any more.
-    Silence,
-    /// Everything is read and discarded.
-    Swallow,
+    /// No more bytes are read or forwarded.
+    Stall,
+    /// All bytes are read and discarded.
+    Discard,
 }
 
 impl ConnectionPlan {
@@ -131,15 +131,15 @@ fn draw_fault(rng: &mut Rng, reach: usize) -> (usize, FaultKind) {
         5..=8 => FaultKind::Reset,
         9 => FaultKind::HalfClose,
         10..=12 => FaultKind::Delay(Duration::from_millis(rng.u64(1..=MAX_DELAY_MS))),
-        13 => FaultKind::Swallow,
-        _ => FaultKind::Silence,
+        13 => FaultKind::Discard,
+        _ => FaultKind::Stall,
     };
     (at, kind)
 }
 
 /// A proxy on loopback that breaks connections. Dropping it ends them all.
 ///
-/// Faults happen, and bytes are counted, only between [`FaultProxy::arm`] and
+/// Faults occur, and bytes are counted, only between [`FaultProxy::arm`] and
 /// [`FaultProxy::disarm`].
 #[derive(Debug)]
 pub struct FaultProxy {
@@ -155,7 +155,7 @@ struct ProxyState {
     /// The plans of all connections so far, in order.
     plans: Mutex<Vec<ConnectionPlan>>,
     connections: Mutex<JoinSet<()>>,
-    /// True after [`FaultProxy::settle`]: silent connections end.
+    /// True after [`FaultProxy::settle`], which ends stalled connections.
     is_settling: watch::Sender<bool>,
 }
 
@@ -221,7 +221,7 @@ impl FaultProxy {
         self.state.is_armed.store(true, Ordering::Relaxed);
     }
 
-    /// Disables the faults. Silent connections stay silent; see [`FaultProxy::drop_connections`].
+    /// Disables the faults. Stalled connections stay stalled; see [`FaultProxy::drop_connections`].
     pub fn disarm(&self) {
         self.state.is_armed.store(false, Ordering::Relaxed);
     }
@@ -231,8 +231,8 @@ impl FaultProxy {
         self.state.plans().clone()
     }
 
-    /// Waits until all bytes are forwarded; the clients must have closed their connections before.
-    /// Silent connections end and lose their bytes. Panics after a minute.
+    /// Waits until all bytes are forwarded. Call it after the clients closed their connections.
+    /// Stalled connections end and lose their bytes. Panics after a minute.
     pub async fn settle(&self) {
         self.state.is_settling.send_replace(true);
         let mut connections = std::mem::take(&mut *self.state.connections());
@@ -347,22 +347,22 @@ struct Forwarder<'a> {
     end: &'a watch::Sender<Option<ConnectionEnd>>,
 }
 
-/// The effect of the end of one direction on the connection.
+/// How one direction ends, and whether the other one ends too.
 enum DirectionEnd {
     /// The direction ends; the other continues.
     HalfClose,
     /// Both directions end.
     EndBoth(ConnectionEnd),
     /// All further bytes are discarded.
-    Swallow,
+    Discard,
 }
 
 impl Forwarder<'_> {
     async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) {
-        match self.forward_connection(&mut from, &mut to).await {
+        match self.forward_until_end(&mut from, &mut to).await {
             DirectionEnd::HalfClose => _ = to.shutdown().await,
             DirectionEnd::EndBoth(end) => self.end_both(end).await,
-            DirectionEnd::Swallow => {
+            DirectionEnd::Discard => {
                 let mut lost = [0; 1024];
                 while let Ok(1..) = from.read(&mut lost).await {}
                 self.end_both(ConnectionEnd::Close).await;
@@ -370,7 +370,7 @@ impl Forwarder<'_> {
         }
     }
 
-    async fn forward_connection(
+    async fn forward_until_end(
         &mut self,
         from: &mut ReadHalf<'_>,
         to: &mut WriteHalf<'_>,
@@ -384,19 +384,19 @@ impl Forwarder<'_> {
                 }
                 continue;
             }
-            let piece = match self.total {
+            let write_bytes = match self.total {
                 ..SMALL_WRITES_UNTIL => self.plan.write_bytes.min(READ_BYTES),
                 _ => READ_BYTES,
             };
-            let part = buffer.get_mut(..max.min(piece)).unwrap_or_default();
+            let part = buffer.get_mut(..max.min(write_bytes)).unwrap_or_default();
             let read = match from.read(part).await {
                 Ok(read @ 1..) => read,
                 Ok(0) => return DirectionEnd::HalfClose,
                 Err(_) => return DirectionEnd::EndBoth(ConnectionEnd::Reset),
             };
             let mut bytes = part.get(..read).unwrap_or_default();
-            // The proxy may have been armed during the read, so more bytes may have arrived than
-            // the fault lets pass.
+            // The proxy may have been armed during the read. Then the read may have returned
+            // more bytes than the fault lets pass.
             while let Some((left, _)) = self.fault()
                 && left < bytes.len()
             {
@@ -441,8 +441,8 @@ impl Forwarder<'_> {
             FaultKind::HalfClose => Some(DirectionEnd::HalfClose),
             FaultKind::Close => Some(DirectionEnd::EndBoth(ConnectionEnd::Close)),
             FaultKind::Reset => Some(DirectionEnd::EndBoth(ConnectionEnd::Reset)),
-            FaultKind::Swallow => Some(DirectionEnd::Swallow),
-            FaultKind::Silence => {
+            FaultKind::Discard => Some(DirectionEnd::Discard),
+            FaultKind::Stall => {
                 let mut settling = self.state.is_settling.subscribe();
                 let _ = settling.wait_for(|is_settling| *is_settling).await;
                 Some(DirectionEnd::EndBoth(ConnectionEnd::Close))

@@ -62,9 +62,9 @@ pub(super) fn find_mismatch(received: &ReceivedRequest, request: &Request) -> Op
     .into_iter()
     .filter_map(|(name, body)| Some((name, body?)))
     .find_map(|(name, body)| {
-        let header = received.header(name).map(plain);
+        let header = received.header(name).map(decode_value);
         (header.as_deref() != Some(body))
-            .then(|| format!("{name} is {header:?}, but the body says {body:?}"))
+            .then(|| format!("{name} is {header:?}, but the body has {body:?}"))
     })
 }
 
@@ -78,11 +78,11 @@ pub(super) fn status_of(code: i64) -> Option<u16> {
 }
 
 /// Decodes a header value from `=?base64?…?=`, if it is encoded.
-fn plain(value: &str) -> String {
-    let state = value
+fn decode_value(value: &str) -> String {
+    let encoded = value
         .strip_prefix("=?base64?")
         .and_then(|rest| rest.strip_suffix("?="));
-    let decoded = state.and_then(decode_base64);
+    let decoded = encoded.and_then(decode_base64);
     decoded
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .unwrap_or_else(|| value.to_owned())
@@ -110,8 +110,11 @@ mod tests {
 
     #[test]
     fn only_base64_values_are_decoded() {
-        assert_eq!(plain("=?base64?SGVsbG8sIOS4lueVjA==?="), "Hello, 世界");
-        assert_eq!(plain("plain"), "plain");
-        assert_eq!(plain("=?base64?*?="), "=?base64?*?=");
+        assert_eq!(
+            decode_value("=?base64?SGVsbG8sIOS4lueVjA==?="),
+            "Hello, 世界"
+        );
+        assert_eq!(decode_value("plain"), "plain");
+        assert_eq!(decode_value("=?base64?*?="), "=?base64?*?=");
     }
 }

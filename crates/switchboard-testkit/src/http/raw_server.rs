@@ -1,6 +1,6 @@
 //! A server that sends arbitrary bytes, for malformed HTTP.
 //!
-//! It does not interpret its own bytes. Of the received bytes it only parses where a request ends.
+//! It sends the bytes of its steps unchanged. It parses requests only to find their end.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::WAIT_TIMEOUT;
-use super::request::Receiver;
+use super::request::RequestReader;
 
 /// Repeated bytes are sent in chunks of about this size.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -39,7 +39,7 @@ pub enum RawStep {
     Close,
     /// Resets the connection.
     Reset,
-    /// Does nothing until the client disconnects.
+    /// Sends nothing until the client disconnects.
     Hang,
 }
 
@@ -152,8 +152,8 @@ impl RawServer {
         self.state.records().iter().map(|record| record.sent).sum()
     }
 
-    /// Waits until `condition` holds. Panics with `what` after a minute.
-    pub async fn wait_until(&self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
+    /// Waits until `condition` holds. Panics with `description` after a minute.
+    pub async fn wait_until(&self, description: &str, mut condition: impl FnMut(&Self) -> bool) {
         let mut changes = self.state.changed.subscribe();
         let wait = async {
             while !condition(self) {
@@ -162,7 +162,11 @@ impl RawServer {
             }
         };
         let outcome = tokio::time::timeout(WAIT_TIMEOUT, wait).await;
-        assert!(outcome.is_ok(), "waited for: {what}; {:?}", self.state);
+        assert!(
+            outcome.is_ok(),
+            "waited for: {description}; {:?}",
+            self.state
+        );
     }
 }
 
@@ -205,7 +209,7 @@ async fn accept(state: Arc<RawServerState>, listener: TcpListener) {
 /// A connection that runs steps.
 struct RawConnection<'s> {
     state: &'s RawServerState,
-    receiver: Receiver,
+    receiver: RequestReader,
     writer: OwnedWriteHalf,
     number: usize,
 }
@@ -219,7 +223,7 @@ impl<'s> RawConnection<'s> {
         let (reader, writer) = socket.into_split();
         Self {
             state,
-            receiver: Receiver::new(reader, number + 1),
+            receiver: RequestReader::new(reader, number + 1),
             writer,
             number,
         }
@@ -248,7 +252,7 @@ impl<'s> RawConnection<'s> {
                 while read < *max {
                     read += self.read_more().await?;
                 }
-                self.receiver.forget_buffer();
+                self.receiver.discard_buffer();
                 Ok(())
             }
             RawStep::Send(bytes) => self.send(bytes).await,

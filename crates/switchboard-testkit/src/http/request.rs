@@ -68,7 +68,7 @@ impl ReceivedRequest {
         names
     }
 
-    /// The method in an incomplete body.
+    /// Returns the method in an incomplete body, if it has arrived.
     fn guess_method(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.body);
         let rest = text.split_once("\"method\"")?.1;
@@ -88,15 +88,15 @@ impl ReceivedRequest {
     }
 }
 
-/// Reads the requests of one connection.
+/// Reads and parses the requests of one connection.
 #[derive(Debug)]
-pub(crate) struct Receiver {
+pub(crate) struct RequestReader {
     reader: OwnedReadHalf,
     buffer: Vec<u8>,
     connection: usize,
 }
 
-impl Receiver {
+impl RequestReader {
     pub(crate) fn new(reader: OwnedReadHalf, connection: usize) -> Self {
         Self {
             reader,
@@ -201,8 +201,8 @@ impl Receiver {
         }
     }
 
-    /// Waits until the client closes its end. Never completes if the client sends something
-    /// instead.
+    /// Waits until the client closes its end. Never completes if the client sends another byte
+    /// first.
     pub(crate) async fn closed(&mut self) {
         let mut byte = [0];
         if let Ok(1..) = self.reader.peek(&mut byte).await {
@@ -211,7 +211,7 @@ impl Receiver {
     }
 
     /// Drops the unparsed bytes.
-    pub(crate) fn forget_buffer(&mut self) {
+    pub(crate) fn discard_buffer(&mut self) {
         self.buffer.clear();
     }
 }

@@ -14,29 +14,29 @@ use crate::scripted::{Chunk, error_line};
 #[derive(Debug)]
 pub(crate) struct ConnectionCut;
 
-/// The speed of a response, and where it is cut.
+/// How fast a response is sent, or after how many bytes it is cut.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SendRate {
     AtOnce,
-    /// In writes of `piece` bytes.
+    /// In writes of `write_bytes` bytes, with a pause after each.
     Slow {
-        piece: usize,
+        write_bytes: usize,
         pause: Duration,
     },
-    /// Stops after this many bytes.
-    Until(usize),
+    /// The response is cut after this many bytes.
+    CutAfter(usize),
 }
 
 /// Writes the responses of one connection.
 #[derive(Debug)]
-pub(crate) struct Sender {
+pub(crate) struct ResponseWriter {
     writer: OwnedWriteHalf,
     pub(super) rate: SendRate,
     /// The status of the current response.
     pub(super) status: Option<u16>,
 }
 
-impl Sender {
+impl ResponseWriter {
     pub(crate) fn new(writer: OwnedWriteHalf) -> Self {
         Self {
             writer,
@@ -48,17 +48,17 @@ impl Sender {
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), ConnectionCut> {
         match self.rate {
             SendRate::AtOnce => self.write(bytes).await,
-            SendRate::Slow { piece, pause } => {
-                for part in bytes.chunks(piece.max(1)) {
+            SendRate::Slow { write_bytes, pause } => {
+                for part in bytes.chunks(write_bytes.max(1)) {
                     self.write(part).await?;
                     tokio::time::sleep(pause).await;
                 }
                 Ok(())
             }
-            SendRate::Until(left) => {
+            SendRate::CutAfter(left) => {
                 let now = bytes.len().min(left);
                 self.write(bytes.get(..now).unwrap_or_default()).await?;
-                self.rate = SendRate::Until(left - now);
+                self.rate = SendRate::CutAfter(left - now);
                 if now == left {
                     Err(ConnectionCut)
                 } else {
@@ -80,7 +80,7 @@ impl Sender {
         let _ = self.writer.shutdown().await;
     }
 
-    /// Resets the connection after the receiver is dropped too.
+    /// Resets the connection. The reset is sent when the read half is dropped too.
     pub(crate) fn reset(self) {
         let _ = self.writer.as_ref().set_zero_linger();
         // Dropping the half would send a FIN first.
@@ -90,16 +90,16 @@ impl Sender {
     /// Sends a complete response.
     pub(crate) async fn send_response(
         &mut self,
-        answer: &CannedResponse,
+        response: &CannedResponse,
     ) -> Result<(), ConnectionCut> {
-        self.status = Some(answer.status);
-        let mut bytes = head(answer.status, &answer.headers);
-        if answer.status != 204 {
-            let length = answer.body.len();
+        self.status = Some(response.status);
+        let mut bytes = head(response.status, &response.headers);
+        if response.status != 204 {
+            let length = response.body.len();
             let _ = write!(bytes, "Content-Length: {length}\r\n");
         }
         let mut bytes = (bytes + "\r\n").into_bytes();
-        bytes.extend_from_slice(&answer.body);
+        bytes.extend_from_slice(&response.body);
         self.send(&bytes).await
     }
 
@@ -197,9 +197,9 @@ impl CannedResponse {
     }
 }
 
-/// Encodes a chunk for an event stream: a line becomes an event, with an id if it is resumable.
-pub(super) fn as_event(piece: &Chunk, id: Option<&str>) -> Vec<u8> {
-    let line = match piece {
+/// Encodes a chunk for an event stream. A line becomes an event with this id; bytes stay unchanged.
+pub(super) fn as_event(chunk: &Chunk, id: Option<&str>) -> Vec<u8> {
+    let line = match chunk {
         Chunk::Bytes(bytes) => return bytes.clone(),
         Chunk::Line(line) => line,
     };

@@ -1,6 +1,6 @@
-//! Routes a request to its answer, by transport and era.
+//! Chooses how to handle a request, by transport and era.
 //!
-//! [`modern`] and [`legacy`] contain the rules of the eras; [`reply`] sends the answers.
+//! [`modern`] and [`legacy`] contain the rules of the eras; [`reply`] sends the responses.
 
 mod legacy;
 mod modern;
@@ -21,7 +21,7 @@ use super::session::Session;
 use crate::scripted::{Message, Request};
 
 impl Connection {
-    /// Answers a request. A `fault` happens after the request was executed.
+    /// Executes a request and responds to it. A `fault` replaces the response.
     pub(super) async fn route(
         &mut self,
         received: &ReceivedRequest,

@@ -35,7 +35,7 @@ impl Session {
         self.streams.lock().expect("the lock is not poisoned")
     }
 
-    /// Creates a stream for the answer to one request.
+    /// Creates a stream for the response to one request.
     pub(super) fn open_stream(&self) -> Arc<EventLog> {
         let mut streams = self.streams();
         streams.last += 1;

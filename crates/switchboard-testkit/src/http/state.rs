@@ -172,7 +172,7 @@ impl HttpServerState {
         self.settings().faults.disarm();
     }
 
-    /// The fault that happens now, to this request if there is one.
+    /// Returns the armed fault for this trigger and request, if any.
     pub(super) fn take_fault(
         &self,
         trigger: FaultTrigger,
@@ -189,7 +189,7 @@ impl HttpServerState {
         self.settings().bearer = token.map(str::to_owned);
     }
 
-    /// The challenge for a request without the required token.
+    /// Returns the challenge for a request without the required token.
     pub(super) fn challenge_to(&self, request: &ReceivedRequest) -> Option<String> {
         let token = self.settings().bearer.clone()?;
         let authorization = request.header("authorization");
@@ -237,8 +237,8 @@ impl HttpServerState {
         self.script.era == Era::Modern
     }
 
-    /// Whether the script answers a probe that has no session.
-    pub(super) fn answers_probe(&self, request: &Request) -> bool {
+    /// Returns whether the script handles a probe without a session. Otherwise it is rejected.
+    pub(super) fn handles_probe(&self, request: &Request) -> bool {
         let has_probe_fault = matches!(
             self.script.era,
             Era::LegacyExitsOnProbe | Era::LegacySilentOnProbe
@@ -247,8 +247,8 @@ impl HttpServerState {
             && (has_probe_fault || self.script.on.contains_key("server/discover"))
     }
 
-    /// Whether a stream starts with an empty event, as revision 2025-11-25 requires.
-    pub(super) fn primes_streams(&self) -> bool {
+    /// Returns whether a stream starts with an empty event, as revision 2025-11-25 requires.
+    pub(super) fn starts_with_empty_event(&self) -> bool {
         self.script.protocol_version.as_deref() == Some("2025-11-25")
     }
 }
@@ -281,14 +281,14 @@ impl ServerRun {
         self.sessions.lock().expect("the lock is not poisoned")
     }
 
-    /// A unique name.
-    pub(super) fn unique(&self, what: &str) -> String {
+    /// Returns a name with this prefix that is unique per server.
+    pub(super) fn unique_name(&self, prefix: &str) -> String {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        format!("{what}-{}-{number}", self.ordinal)
+        format!("{prefix}-{}-{number}", self.ordinal)
     }
 
     pub(super) fn open_session(&self) -> Arc<Session> {
-        let session = Session::new(self.unique("session"));
+        let session = Session::new(self.unique_name("session"));
         self.sessions()
             .insert(session.id.clone(), Arc::clone(&session));
         session
@@ -363,7 +363,7 @@ pub(super) async fn accept_loop(
 
 async fn accept(state: &Arc<HttpServerState>, run: &Arc<ServerRun>, listener: &TcpListener) {
     loop {
-        // Possibly too many open files; retry until a connection closes.
+        // The process may have too many open files. Retry until a connection closes.
         let Ok((socket, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;

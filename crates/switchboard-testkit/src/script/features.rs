@@ -1,5 +1,5 @@
-//! The features of a scripted server other than tools: resources, templates, prompts, completions and
-//! tasks, as data.
+//! The features of a scripted server other than tools: resources, templates, prompts, completions
+//! and tasks, as data.
 //!
 //! Entries are sent verbatim, even if malformed. Some members are private to the server and never
 //! listed: `text`, `blob`, `contents` and `changes` of a resource, `text` of a template, `messages`
@@ -160,7 +160,7 @@ impl Script {
     }
 
     /// Adds a resource that is listed verbatim. `text` or `blob` is its content; `contents` is the
-    /// verbatim answer of `resources/read`; `changes` is `"onRead"` or `{"everyMs": n}`.
+    /// verbatim result of `resources/read`; `changes` is `"onRead"` or `{"everyMs": n}`.
     pub fn raw_resource(mut self, resource: Value) -> Self {
         self.resources.push(resource);
         self.declare_capabilities()
@@ -185,7 +185,7 @@ impl Script {
     }
 
     /// Adds a prompt that is listed verbatim. `messages`, with the arguments filled in, is the
-    /// answer of `prompts/get`.
+    /// result of `prompts/get`.
     pub fn raw_prompt(mut self, prompt: Value) -> Self {
         self.prompts.push(prompt);
         self.declare_capabilities()
@@ -317,8 +317,8 @@ pub fn prompt(name: &str) -> Value {
     let (arguments, messages) = match name {
         "greet" => (
             json!([
-                {"name": "name", "description": "Who is greeted.", "required": true},
-                {"name": "style", "description": "How.", "required": false},
+                {"name": "name", "description": "The name of the person to greet.", "required": true},
+                {"name": "style", "description": "The style of the greeting.", "required": false},
             ]),
             json!([
                 message("user", text("Greet {name} in this style: {style}")),

@@ -12,10 +12,10 @@ use super::features::{Flood, ListenEnding};
 
 /// One action of a scripted server.
 ///
-/// Steps that answer (`default`, `reply`, `text`, `error`, …) need a request. In the start steps or
-/// for a notification they are an error in the script, which ends the server with exit code 70. In
-/// `raw`, `bytes` and `stderr`, `$ID` is replaced by the request's id and `$TOKEN` by its progress
-/// token, both as JSON.
+/// Steps that respond (`default`, `reply`, `text`, `error`, …) need a request. In the start steps
+/// or for a notification they are an error in the script, which ends the server with exit code 70.
+/// In `raw`, `bytes` and `stderr`, `$ID` is replaced by the request's id and `$TOKEN` by its
+/// progress token, both as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -23,13 +23,13 @@ use super::features::{Flood, ListenEnding};
     deny_unknown_fields
 )]
 pub enum Step {
-    /// Answers the request, or handles the notification, like a well-behaved server.
+    /// Responds to the request, or handles the notification, like a well-behaved server.
     Default,
-    /// Answers with this result, sent verbatim.
+    /// Responds with this result, sent verbatim.
     Reply(Value),
-    /// Answers with a tool result of one text block; adds `resultType` for a modern request.
+    /// Responds with a tool result of one text block; adds `resultType` for a modern request.
     Text(String),
-    /// Answers with an error.
+    /// Responds with an error.
     Error {
         /// JSON-RPC error code.
         code: i64,
@@ -39,16 +39,16 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<Value>,
     },
-    /// Answers twice with this result.
+    /// Responds twice with this result.
     ReplyTwice(Value),
-    /// Answers with a tool result whose line has exactly this many bytes, without the line feed.
+    /// Responds with a tool result whose line has exactly this many bytes, without the line feed.
     ReplyOfSize(usize),
-    /// Answers with the last response from the client, as text; see [`Step::Request`].
+    /// Responds with the last response of the client, as text; see [`Step::Request`].
     ReplyWithResponse,
 
     /// Writes a line verbatim.
     Raw(String),
-    /// Writes text without a line feed; no other output comes in between.
+    /// Writes text without a line feed, not interleaved with other output.
     Bytes {
         /// The text.
         text: String,
@@ -56,8 +56,8 @@ pub enum Step {
         #[serde(default = "once")]
         repeat: u64,
     },
-    /// Writes bytes that JSON text cannot contain, without a line feed; no other output comes in
-    /// between.
+    /// Writes bytes without a line feed, not interleaved with other output. For bytes that JSON
+    /// text cannot contain.
     Hex {
         /// The bytes, as hexadecimal digits.
         data: HexBytes,
@@ -69,7 +69,8 @@ pub enum Step {
     PrintEnv,
     /// Writes a line to stderr.
     Stderr(String),
-    /// Floods stderr; the next step runs after all bytes were read. Needs a process.
+    /// Floods stderr. The next step runs when all bytes are written, so stderr must be read. Needs
+    /// a process.
     StderrFlood {
         /// Number of bytes. Absent: unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]

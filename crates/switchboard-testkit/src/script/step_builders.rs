@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::step::{Grandchild, HexBytes, ServerRequest, Step};
 
 impl Step {
-    /// Answers with a tool result of one text block.
+    /// Responds with a tool result of one text block.
     pub fn text(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 
-    /// Answers with an error without data.
+    /// Responds with an error without data.
     pub fn error(code: i64, message: &str) -> Self {
         Self::Error {
             code,

@@ -1,5 +1,4 @@
-//! The current resources, templates and prompts of a server, and its tasks. They can change while
-//! the server runs.
+//! The resources, templates, prompts and tasks of a server, which can change while it runs.
 //!
 //! All connections and restarts of an in-memory or HTTP server share one catalog; a process has its
 //! own. Invariant: the lock is never held across an await.
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use super::tasks::Tasks;
 use crate::script::Script;
 
-/// The current resources, templates and prompts of a server.
+/// The current resources, templates, prompts and tasks of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     state: Mutex<State>,
@@ -43,8 +42,8 @@ impl Catalog {
         self.state.lock().expect("the lock is not poisoned")
     }
 
-    /// Takes the entries of the script. If the previous script had the same entries, the current
-    /// entries stay.
+    /// Loads the entries of the script. Keeps the current entries if the previous script had the
+    /// same ones.
     pub(super) fn load(&self, script: &Script) {
         let entries = CatalogEntries {
             resources: script.resources.clone(),
@@ -147,9 +146,9 @@ impl Catalog {
                     .map(|value| (key.to_owned(), value.clone())),
             );
         }
-        if let Some(how) = resource.get("changes") {
+        if let Some(trigger) = resource.get("changes") {
             let count = change_counts.entry(uri.to_owned()).or_default();
-            *count += u64::from(how == "onRead");
+            *count += u64::from(trigger == "onRead");
             let text = resource.get("text").and_then(Value::as_str);
             let text = format!("{} {count}", text.unwrap_or_default());
             fields.insert("text".to_owned(), json!(text));

@@ -1,4 +1,6 @@
-//! The answers of a well-behaved server, for messages without steps. Computes only; writes nothing.
+//! Default handling of messages for which the script has no steps, as by a well-behaved server.
+//!
+//! Computes responses and does not send them.
 
 mod completion;
 mod listing;
@@ -27,14 +29,14 @@ const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// The default handling of a request.
 #[derive(Debug)]
-pub(super) enum DefaultAnswer {
+pub(super) enum DefaultResponse {
     Result(Value),
     Error {
         code: i64,
         message: String,
         data: Option<Value>,
     },
-    /// Answers after a delay.
+    /// Sends the result after a delay.
     Sleep {
         time: Duration,
         result: Value,
@@ -50,11 +52,11 @@ pub(super) enum DefaultAnswer {
     Unsubscribe {
         uri: String,
     },
-    /// Answers with the result of a task.
+    /// Waits for a task and sends its result.
     AwaitTask {
         id: String,
     },
-    /// Applies a side effect, then answers.
+    /// Applies a side effect, then sends the result.
     WithSideEffect {
         effect: SideEffect,
         result: Value,
@@ -63,7 +65,7 @@ pub(super) enum DefaultAnswer {
     Exit(i32),
 }
 
-/// An effect of a tool call in addition to its answer.
+/// An effect of a tool call in addition to its result.
 #[derive(Debug)]
 pub(super) enum SideEffect {
     Announce {
@@ -78,7 +80,7 @@ pub(super) enum SideEffect {
     },
 }
 
-impl DefaultAnswer {
+impl DefaultResponse {
     fn error(code: i64, message: impl Into<String>) -> Self {
         Self::Error {
             code,
@@ -97,7 +99,7 @@ pub(super) fn handle_notification(state: &ServerState, notification: &Request) {
     }
 }
 
-/// Whether the request is answered according to the modern revision.
+/// Returns whether the server handles the request by the modern revision.
 pub(super) fn is_modern(script: &Script, request: &Request) -> bool {
     match script.era {
         Era::Modern => true,
@@ -106,29 +108,29 @@ pub(super) fn is_modern(script: &Script, request: &Request) -> bool {
     }
 }
 
-/// A tool result of one text block.
+/// Returns a tool result of one text block.
 pub(super) fn text_result(text: &str, modern: bool) -> Value {
     complete(json!({"content": [{"type": "text", "text": text}]}), modern)
 }
 
-/// The default answer to a request.
-pub(super) fn answer(state: &ServerState, request: &Request) -> DefaultAnswer {
+/// Returns the default handling of a request.
+pub(super) fn respond(state: &ServerState, request: &Request) -> DefaultResponse {
     let script = state.script();
     let modern = is_modern(&script, request);
     if modern && let Some(rejection) = reject_missing_meta(&script, request) {
         return rejection;
     }
     match (request.method.as_str(), modern) {
-        ("initialize", false) => DefaultAnswer::Result(initialize(&script, request)),
-        ("ping", false) => DefaultAnswer::Result(json!({})),
-        ("server/discover", true) => DefaultAnswer::Result(discover(&script)),
-        ("server/discover", false) => answer_probe(script.era),
+        ("initialize", false) => DefaultResponse::Result(initialize(&script, request)),
+        ("ping", false) => DefaultResponse::Result(json!({})),
+        ("server/discover", true) => DefaultResponse::Result(discover(&script)),
+        ("server/discover", false) => respond_to_probe(script.era),
         ("subscriptions/listen", true) => {
             let filter = request.params.get("notifications").unwrap_or(&Value::Null);
             if filter.get("taskIds").is_some() && !tasks::declares_tasks(request) {
                 return tasks::reject_undeclared();
             }
-            DefaultAnswer::Listen {
+            DefaultResponse::Listen {
                 filter: acknowledge(&script, filter),
             }
         }
@@ -137,18 +139,18 @@ pub(super) fn answer(state: &ServerState, request: &Request) -> DefaultAnswer {
             listing.page(&script, request, modern)
         }
         ("tools/call", _) => tools::call(state, request, modern),
-        (method, _) => answer_capability(state, request, modern)
-            .or_else(|| tasks::answer(state, request, modern))
+        (method, _) => respond_for_capability(state, request, modern)
+            .or_else(|| tasks::respond(state, request, modern))
             .unwrap_or_else(|| unknown_method(method)),
     }
 }
 
-/// Answers a method of a capability other than tools; `None` if the server lacks the capability.
-fn answer_capability(
+/// Handles a method of a capability other than tools; `None` if the server lacks the capability.
+fn respond_for_capability(
     state: &ServerState,
     request: &Request,
     modern: bool,
-) -> Option<DefaultAnswer> {
+) -> Option<DefaultResponse> {
     let script = state.script();
     let catalog = state.platform.catalog();
     let page = |listing: Listing| listing.page(&script, request, modern);
@@ -172,18 +174,18 @@ fn answer_capability(
     })
 }
 
-fn unknown_method(method: &str) -> DefaultAnswer {
-    DefaultAnswer::error(METHOD_NOT_FOUND, format!("method not found: {method}"))
+fn unknown_method(method: &str) -> DefaultResponse {
+    DefaultResponse::error(METHOD_NOT_FOUND, format!("method not found: {method}"))
 }
 
-/// The error of a modern server for a request with missing or wrong `_meta`.
-fn reject_missing_meta(script: &Script, request: &Request) -> Option<DefaultAnswer> {
-    // An unknown method is unknown in every version.
+/// Returns the error of a modern server for a request with missing or wrong `_meta`.
+fn reject_missing_meta(script: &Script, request: &Request) -> Option<DefaultResponse> {
+    // These methods do not exist in the modern revision, so `_meta` does not matter.
     if matches!(request.method.as_str(), "initialize" | "ping") {
         return Some(unknown_method(&request.method));
     }
     let Some(version) = request.meta(META_VERSION).and_then(Value::as_str) else {
-        return Some(DefaultAnswer::error(
+        return Some(DefaultResponse::error(
             INVALID_PARAMS,
             format!("_meta lacks {META_VERSION}"),
         ));
@@ -192,23 +194,23 @@ fn reject_missing_meta(script: &Script, request: &Request) -> Option<DefaultAnsw
         .meta(META_CAPABILITIES)
         .is_some_and(Value::is_object)
     {
-        return Some(DefaultAnswer::error(
+        return Some(DefaultResponse::error(
             INVALID_PARAMS,
             format!("_meta lacks {META_CAPABILITIES}"),
         ));
     }
     let supported = &script.supported_versions;
-    (!supported.iter().any(|known| known == version)).then(|| DefaultAnswer::Error {
+    (!supported.iter().any(|known| known == version)).then(|| DefaultResponse::Error {
         code: UNSUPPORTED_VERSION,
         message: format!("unsupported protocol version {version}"),
         data: Some(json!({"supported": supported, "requested": version})),
     })
 }
 
-fn answer_probe(era: Era) -> DefaultAnswer {
+fn respond_to_probe(era: Era) -> DefaultResponse {
     match era {
-        Era::LegacyExitsOnProbe => DefaultAnswer::Exit(1),
-        Era::LegacySilentOnProbe => DefaultAnswer::Silence,
+        Era::LegacyExitsOnProbe => DefaultResponse::Exit(1),
+        Era::LegacySilentOnProbe => DefaultResponse::Silence,
         Era::Legacy | Era::Modern | Era::Both => unknown_method("server/discover"),
     }
 }

@@ -1,6 +1,6 @@
 //! Plays a script message by message, for transports that are not line streams.
 //!
-//! The caller passes each message and the output for its answer. Invariant: a request is counted
+//! The caller passes each message and the output for its response. Invariant: a request is counted
 //! when its handler starts, not when the request arrives.
 
 use std::sync::{Arc, Mutex};
@@ -24,9 +24,9 @@ pub(crate) struct ScriptDriver {
 }
 
 impl ScriptDriver {
-    /// Run number `ordinal`, which records its traffic in `memory`.
-    pub(crate) fn new(script: Script, memory: &Arc<SharedState>, ordinal: usize) -> Self {
-        let platform = Platform::memory(Arc::clone(memory), ordinal);
+    /// Creates run number `ordinal`, which records its traffic in `shared`.
+    pub(crate) fn new(script: Script, shared: &Arc<SharedState>, ordinal: usize) -> Self {
+        let platform = Platform::memory(Arc::clone(shared), ordinal);
         let state = Arc::new(ServerState::new(script, tokio::io::sink(), platform));
         state.platform.register(&state);
         Self {
@@ -44,14 +44,14 @@ impl ScriptDriver {
             .await;
     }
 
-    /// Whether the request is answered according to the modern revision.
+    /// Returns whether the server handles the request by the modern revision.
     pub(crate) fn is_modern(&self, request: &Request) -> bool {
         defaults::is_modern(&self.state.script(), request)
     }
 
     /// Spawns the handler of a request, which calls `output.finish()` at its end. `scope`
     /// distinguishes requests with equal ids. The receiver completes when the handler starts.
-    pub(crate) fn answer(
+    pub(crate) fn start_request(
         &self,
         scope: &str,
         request: Request,
@@ -120,7 +120,7 @@ impl ScriptDriver {
         });
     }
 
-    /// Passes on the client's response to a request of the server.
+    /// Passes the response of the client to the handler that waits for it.
     pub(crate) fn deliver(&self, response: Value) {
         self.state.deliver(response);
     }

@@ -26,7 +26,7 @@ pub(super) struct Handler {
     state: Arc<ServerState>,
     /// The request or notification; `None` for the start steps and the EOF steps.
     request: Option<Request>,
-    /// How often this list of steps was started, from 1.
+    /// How often this list of steps has been started, counted from 1.
     occurrence: u64,
     /// True after the client cancelled the request.
     cancelled: watch::Receiver<bool>,
@@ -106,7 +106,7 @@ impl Handler {
             | Step::Error { .. }
             | Step::ReplyTwice(_)
             | Step::ReplyOfSize(_)
-            | Step::ReplyWithResponse => self.run_answer_step(step).await,
+            | Step::ReplyWithResponse => self.run_reply_step(step).await,
             Step::Raw(_)
             | Step::Bytes { .. }
             | Step::Hex { .. }
@@ -145,10 +145,10 @@ impl Handler {
         }
     }
 
-    /// Steps that answer the request.
-    async fn run_answer_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
+    /// Runs a step that responds to the request.
+    async fn run_reply_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         match step {
-            Step::Default => self.answer_default().await,
+            Step::Default => self.reply_default().await,
             Step::Reply(result) => self.reply(result).await,
             Step::Text(text) => self.reply_text(text).await,
             Step::Error {
@@ -169,7 +169,7 @@ impl Handler {
         }
     }
 
-    /// Steps that write something else than an answer.
+    /// Runs a step that writes anything but a response.
     async fn run_output_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         match step {
             Step::Raw(line) => self.write_line(&self.fill_placeholders(line)).await,
@@ -203,7 +203,7 @@ impl Handler {
         }
     }
 
-    /// Steps that wait, or that contain steps.
+    /// Runs a step that waits, or that contains steps.
     async fn run_flow_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         match step {
             Step::DelayMs(time) => {
@@ -223,7 +223,7 @@ impl Handler {
         }
     }
 
-    /// Steps that change the tools, resources and prompts, or notify listeners.
+    /// Runs a step that changes tools, resources or prompts, or notifies listeners.
     async fn run_catalog_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         let catalog = self.state.platform.catalog();
         match step {
@@ -246,7 +246,7 @@ impl Handler {
         Ok(())
     }
 
-    /// Steps that close a stream or end the server.
+    /// Runs a step that closes a stream or ends the server.
     async fn run_stream_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         match step {
             Step::CloseStdout => match &self.output {
@@ -255,17 +255,17 @@ impl Handler {
             },
             Step::CloseStdin => self.state.close_input(),
             Step::StopReading => self.state.stop_reading(),
-            Step::Exit(code) => return self.end(ServerExit::Exited(*code)),
+            Step::Exit(code) => return self.exit(ServerExit::Exited(*code)),
             Step::Abort => {
                 self.state.platform.kill_self();
-                return self.end(ServerExit::Killed);
+                return self.exit(ServerExit::Killed);
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// Steps that affect the process, its children or files.
+    /// Runs a step that affects the process, its children or files.
     async fn run_process_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         let platform = &self.state.platform;
         match step {
@@ -302,29 +302,29 @@ impl Handler {
         let Some(output) = &self.output else {
             return self.state.write(bytes, times).await;
         };
-        let per_piece = (CHUNK_BYTES / bytes.len().max(1)).max(1) as u64;
+        let repeats_per_chunk = (CHUNK_BYTES / bytes.len().max(1)).max(1) as u64;
         let mut left = times;
         while left > 0 {
-            let now = left.min(per_piece);
-            let piece = bytes.repeat(usize::try_from(now).unwrap_or(1));
-            output.put(Chunk::Bytes(piece)).await?;
+            let now = left.min(repeats_per_chunk);
+            let chunk = bytes.repeat(usize::try_from(now).unwrap_or(1));
+            output.put(Chunk::Bytes(chunk)).await?;
             left -= now;
         }
         Ok(())
     }
 
-    fn end(&self, how: ServerExit) -> Result<(), StepsStopped> {
-        self.state.set_exit(how);
+    fn exit(&self, exit: ServerExit) -> Result<(), StepsStopped> {
+        self.state.set_exit(exit);
         Err(StepsStopped)
     }
 
     fn or_script_error(
         &self,
-        what: &str,
+        step: &str,
         outcome: Result<(), impl Display>,
     ) -> Result<(), StepsStopped> {
         outcome.map_err(|error| {
-            self.state.script_error(&format!("{what}: {error}"));
+            self.state.script_error(&format!("{step}: {error}"));
             StepsStopped
         })
     }
@@ -360,7 +360,7 @@ impl Handler {
     }
 }
 
-/// Steps that contain steps.
+/// The steps that contain other steps.
 impl Handler {
     async fn repeat(&mut self, times: Option<u64>, steps: &[Step]) -> Result<(), StepsStopped> {
         let mut done = 0;
@@ -374,9 +374,9 @@ impl Handler {
     }
 
     fn spawn_background(&self, steps: Vec<Step>) {
-        let mut beside = self.clone();
+        let mut background = self.clone();
         self.state.spawn(async move {
-            let _ = beside.run(&steps).await;
+            let _ = background.run(&steps).await;
         });
     }
 

@@ -1,8 +1,8 @@
 //! The clients that receive notifications, and the filter of each.
 //!
-//! A modern client listens by an open `subscriptions/listen` request, a legacy client by its
-//! session. Invariant: changes of a list or a resource are sent only to clients that subscribed in
-//! the way of their era.
+//! A modern client listens with an open `subscriptions/listen` request, a legacy client with its
+//! session. Invariant: a modern client receives only the notifications in its filter, and a legacy
+//! client receives updates only of the resources that it subscribed to.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard};
@@ -43,7 +43,7 @@ struct Listen {
     filter: Value,
     /// Number of notifications sent so far.
     delivered: u64,
-    /// Tells the handler of the request how to end it.
+    /// Ends the request. The handler of the request receives how to end it.
     end: oneshot::Sender<ListenEnding>,
 }
 
@@ -83,7 +83,7 @@ impl Listen {
                 let task_ids = self.filter.get("taskIds").and_then(Value::as_array);
                 task_ids.is_some_and(|ids| ids.iter().any(|listed| Some(listed) == id))
             }
-            // Other methods of a script are always sent.
+            // A script may send other methods. They go to every client.
             _ => true,
         }
     }

@@ -1,4 +1,4 @@
-//! The output of a handler whose server has no stdout.
+//! The output of a handler whose server does not write to stdout, such as an HTTP server.
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,15 +21,15 @@ pub(crate) type WriteFuture<'a> =
 /// The output of one handler.
 pub(crate) trait HandlerOutput: fmt::Debug + Send + Sync {
     /// Queues output that belongs to the request; waits while the queue is full.
-    fn put(&self, piece: Chunk) -> WriteFuture<'_>;
+    fn put(&self, chunk: Chunk) -> WriteFuture<'_>;
     /// Queues output that belongs to no request.
-    fn put_notification(&self, piece: Chunk) -> WriteFuture<'_>;
+    fn put_notification(&self, chunk: Chunk) -> WriteFuture<'_>;
     /// Marks the output as complete.
     fn finish(&self);
     /// Discards all later output.
     fn close(&self);
-    /// Whether output that belongs to the request can still reach the client.
+    /// Returns whether output that belongs to the request can still reach the client.
     fn is_open(&self) -> bool;
-    /// Whether output that belongs to no request can still reach the client.
+    /// Returns whether output that belongs to no request can still reach the client.
     fn accepts_notifications(&self) -> bool;
 }

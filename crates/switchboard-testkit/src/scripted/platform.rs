@@ -20,7 +20,8 @@ use super::server_handle::ServerHandle;
 use super::state::ServerState;
 use crate::script::Grandchild;
 
-/// Gives a scripted server access to its process, or in memory to the state shared with the test.
+/// Access of a scripted server to its surroundings: its process, or the state that it shares with
+/// the test.
 #[derive(Debug)]
 pub struct Platform(PlatformKind);
 
@@ -49,7 +50,7 @@ pub(crate) struct SharedState {
     catalog: Catalog,
     /// The connections or runs that have not ended.
     running: Mutex<Vec<Weak<ServerState>>>,
-    /// Changes whenever the server receives or does something.
+    /// Signals each recorded event, to wake waiting tests.
     changed: watch::Sender<()>,
 }
 
@@ -207,13 +208,13 @@ impl Platform {
     }
 
     /// Reports an error in the script.
-    pub(super) fn report_script_error(&self, what: &str) {
+    pub(super) fn report_script_error(&self, problem: &str) {
         match &self.0 {
             PlatformKind::Process { .. } => {
-                let _ = writeln!(io::stderr(), "scripted-server: {what}");
+                let _ = writeln!(io::stderr(), "scripted-server: {problem}");
             }
             PlatformKind::Memory { shared, .. } => {
-                let line = format!("scripted server: {what}\n");
+                let line = format!("scripted server: {problem}\n");
                 shared.observed().stderr.extend_from_slice(line.as_bytes());
             }
         }
@@ -271,7 +272,7 @@ impl Platform {
         }
     }
 
-    /// Sends SIGKILL to this process. Does nothing in memory; the caller drops the streams instead.
+    /// Sends SIGKILL to this process. Has no effect in memory, where the caller drops the streams.
     pub(super) fn kill_self(&self) {
         if let PlatformKind::Process { .. } = &self.0 {
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
@@ -310,7 +311,7 @@ impl Platform {
         }
         match first_line.trim_end() {
             "up" => Ok(()),
-            complaint => Err(io::Error::other(complaint.to_owned())),
+            message => Err(io::Error::other(message.to_owned())),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::listeners::Listeners;
 use super::{Platform, ServerExit};
 use crate::script::Script;
 
-/// Repeated bytes are written in chunks of about this size, so that 17 MiB need no 17 MiB buffer.
+/// Repeated bytes are written in chunks of about this size, which bounds the size of the buffer.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The `_meta` key of a notification with its subscription id.
@@ -36,7 +36,7 @@ pub(super) enum StdinMode {
 
 /// The state of one server.
 pub(super) struct ServerState {
-    /// In an `Arc`, so that a handler can iterate over steps while it mutates itself.
+    /// In an `Arc`, because a handler iterates over steps while it is mutably borrowed.
     script: Arc<Script>,
     pub(super) platform: Platform,
     /// Stdout, until the script closes it.
@@ -71,7 +71,7 @@ struct MutableState {
 impl fmt::Debug for ServerState {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("ServerState")
-            .field("host", &self.platform)
+            .field("platform", &self.platform)
             .finish_non_exhaustive()
     }
 }
@@ -187,7 +187,7 @@ impl ServerState {
             .abort_all();
     }
 
-    /// Aborts all tasks and waits for them, so that the streams have no other owner.
+    /// Aborts all tasks, waits for their end and closes the output.
     pub(super) async fn end_tasks(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("the lock is not poisoned"));
         tasks.shutdown().await;
@@ -195,10 +195,10 @@ impl ServerState {
         *self.output.lock().await = None;
     }
 
-    pub(super) fn set_exit(&self, how: ServerExit) {
+    pub(super) fn set_exit(&self, exit: ServerExit) {
         self.exit.send_if_modified(|ended| {
             let first = ended.is_none();
-            ended.get_or_insert(how);
+            ended.get_or_insert(exit);
             first
         });
     }
@@ -212,10 +212,10 @@ impl ServerState {
     }
 
     /// Reports an error in the script and ends the server.
-    pub(super) fn script_error(&self, what: &str) {
+    pub(super) fn script_error(&self, problem: &str) {
         /// `EX_SOFTWARE` of sysexits.h.
         const SCRIPT_ERROR_CODE: i32 = 70;
-        self.platform.report_script_error(what);
+        self.platform.report_script_error(problem);
         self.set_exit(ServerExit::Exited(SCRIPT_ERROR_CODE));
     }
 }
@@ -230,7 +230,7 @@ impl ServerState {
         self.mutable().tools = tools.to_vec();
     }
 
-    /// Counts a start of the steps of this key, from 1.
+    /// Counts a start of the steps of this key. Returns how often they have been started.
     pub(super) fn next_occurrence(&self, key: &str) -> u64 {
         let mut mutable = self.mutable();
         let occurrence = mutable.occurrences.entry(key.to_owned()).or_default();

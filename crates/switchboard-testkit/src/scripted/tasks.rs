@@ -1,4 +1,4 @@
-//! The state machine of tasks in both eras. Computes only; writes nothing.
+//! The state machine of tasks in both eras. It sends no messages.
 //!
 //! Invariant: a task in a terminal state never changes.
 
@@ -33,9 +33,9 @@ pub(super) struct TaskSpec {
     pub(super) topic: String,
     /// Number of steps, at least one.
     pub(super) steps: u64,
-    /// Requests input after half of the steps.
-    pub(super) asks: bool,
-    /// Ends with an error.
+    /// The task requests input after half of the steps.
+    pub(super) requests_input: bool,
+    /// The task ends with an error.
     pub(super) fails: bool,
     pub(super) ttl_ms: Option<u64>,
 }
@@ -45,13 +45,14 @@ struct Task {
     id: String,
     spec: TaskSpec,
     options: TaskOptions,
+    /// Number of completed steps.
     done: u64,
     status: Status,
     /// The answer to its input request.
     answer: Option<Value>,
     created: Instant,
     updated: Instant,
-    /// The start of the elapsed time that was not yet converted into steps.
+    /// Time up to which the elapsed time has been converted into steps.
     unapplied_since: Instant,
 }
 
@@ -70,7 +71,7 @@ pub(super) enum TaskProgress {
     /// Working; the next step takes this long.
     Working(Duration),
     /// Waiting for the answer to this `elicitation/create`.
-    Asking(Value),
+    InputRequired(Value),
     /// Ended with this result.
     Result(Value),
     /// Ended with this JSON-RPC error.
@@ -131,12 +132,12 @@ impl Tasks {
     }
 
     /// The task as JSON; `None` if the id is unknown.
-    pub(super) fn to_json(&self, id: &str, form: TaskFormat) -> Option<Value> {
+    pub(super) fn to_json(&self, id: &str, format: TaskFormat) -> Option<Value> {
         let mut table = self.table();
         let first_created = table.first_created?;
         let task = table.find(id)?;
         task.apply_elapsed();
-        Some(task.to_json(form, first_created))
+        Some(task.to_json(format, first_created))
     }
 
     /// All tasks as legacy JSON, oldest first.
@@ -174,7 +175,7 @@ impl Tasks {
 
     /// Answers the input request of a task; an unexpected answer is ignored. Returns whether the
     /// task exists.
-    pub(super) fn answer(&self, id: &str, key: &str, answer: &Value) -> bool {
+    pub(super) fn answer_input(&self, id: &str, key: &str, answer: &Value) -> bool {
         let mut table = self.table();
         let Some(task) = table.find(id) else {
             return false;
@@ -246,7 +247,7 @@ impl Task {
         }
         self.done += 1;
         let is_half_done = self.done * 2 >= self.spec.steps;
-        let status = if self.spec.asks && self.answer.is_none() && is_half_done {
+        let status = if self.spec.requests_input && self.answer.is_none() && is_half_done {
             Status::InputRequired
         } else if self.done < self.spec.steps {
             Status::Working
@@ -261,7 +262,7 @@ impl Task {
     fn progress(&self) -> TaskProgress {
         match self.status {
             Status::Working => TaskProgress::Working(self.step_time()),
-            Status::InputRequired => TaskProgress::Asking(question(&self.spec)),
+            Status::InputRequired => TaskProgress::InputRequired(question(&self.spec)),
             Status::Completed => TaskProgress::Result(self.result()),
             Status::Failed => TaskProgress::Error(failure("the research failed")),
             Status::Cancelled => TaskProgress::Error(failure("the task was cancelled")),
@@ -278,8 +279,8 @@ impl Task {
         json!({"content": [{"type": "text", "text": text}]})
     }
 
-    fn to_json(&self, form: TaskFormat, first_created: Instant) -> Value {
-        let (ttl, poll) = match form {
+    fn to_json(&self, format: TaskFormat, first_created: Instant) -> Value {
+        let (ttl, poll) = match format {
             TaskFormat::Legacy => ("ttl", "pollInterval"),
             TaskFormat::Modern | TaskFormat::ModernDetailed => ("ttlMs", "pollIntervalMs"),
         };
@@ -295,9 +296,9 @@ impl Task {
         if let Some(interval) = self.options.poll_ms {
             put(poll, json!(interval));
         }
-        if form == TaskFormat::ModernDetailed {
+        if format == TaskFormat::ModernDetailed {
             match self.progress() {
-                TaskProgress::Asking(params) => {
+                TaskProgress::InputRequired(params) => {
                     let request = json!({"method": "elicitation/create", "params": params});
                     put("inputRequests", json!({QUESTION: request}));
                 }
@@ -314,7 +315,7 @@ fn failure(message: &str) -> Value {
     json!({"code": INTERNAL_ERROR, "message": message})
 }
 
-/// The parameters of the `elicitation/create` that a task sends.
+/// Returns the parameters of the `elicitation/create` that a task sends.
 fn question(spec: &TaskSpec) -> Value {
     json!({
         "mode": "form",
@@ -327,7 +328,8 @@ fn question(spec: &TaskSpec) -> Value {
     })
 }
 
-/// A timestamp. The first task of every server is created at midnight, so that tests know it.
+/// Formats a time relative to the creation of the first task as a timestamp. The first task of
+/// every server is created at midnight, so tests can predict the timestamps.
 fn date(after: Duration) -> String {
     let seconds = after.as_secs();
     let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);

@@ -16,9 +16,9 @@ async fn post(model: &FakeModel, path: &str, body: &Value) -> String {
     );
     socket.write_all(request.as_bytes()).await.unwrap();
     socket.shutdown().await.unwrap();
-    let mut answer = String::new();
-    let _ = socket.read_to_string(&mut answer).await;
-    answer
+    let mut response = String::new();
+    let _ = socket.read_to_string(&mut response).await;
+    response
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ impl JsonLines {
         stdin.write_all(line.as_bytes()).await.unwrap();
     }
 
-    pub(crate) async fn ask(&mut self, id: &str, request: Value) {
+    pub(crate) async fn send_request(&mut self, id: &str, request: Value) {
         self.send(&json!({"type": "control_request", "request_id": id, "request": request}))
             .await;
     }
@@ -52,22 +52,23 @@ impl JsonLines {
         line.expect("a line within the time limit").unwrap()
     }
 
-    /// Reads until `is_it` accepts a message. Answers control requests with `serve`.
+    /// Reads until `is_wanted` accepts a message. Responds to control requests with the payload
+    /// that `respond` returns.
     pub(crate) async fn until(
         &mut self,
-        mut serve: impl FnMut(&Value) -> Value,
-        is_it: impl Fn(&Value) -> bool,
+        mut respond: impl FnMut(&Value) -> Value,
+        is_wanted: impl Fn(&Value) -> bool,
     ) -> Value {
         loop {
             let line = self.next_line().await.expect("another message");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["type"] == "control_request" {
-                let payload = serve(&message["request"]);
+                let payload = respond(&message["request"]);
                 let response = json!({"subtype": "success", "request_id": message["request_id"], "response": payload});
                 self.send(&json!({"type": "control_response", "response": response}))
                     .await;
             }
-            if is_it(&message) {
+            if is_wanted(&message) {
                 return message;
             }
         }

@@ -49,7 +49,7 @@ async fn tool_result_reaches_model() {
     let mut cli = JsonLines::start(command);
     let initialize =
         json!({"subtype": "initialize", "hooks": null, "sdkMcpServers": ["calculator"]});
-    cli.ask("1", initialize).await;
+    cli.send_request("1", initialize).await;
     cli.send_user("What is 15 + 27?").await;
     let result = cli
         .until(calculator, |message| message["type"] == "result")

@@ -1,4 +1,4 @@
-//! A minimal HTTP client with timeouts, which gives access to every byte.
+//! A minimal HTTP client with timeouts. Tests can send and read arbitrary bytes.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A connection to a server.
-pub(crate) struct Wire {
+/// A connection to an HTTP server.
+pub(crate) struct HttpClient {
     socket: TcpStream,
     buffer: Vec<u8>,
     headers: Vec<(String, String)>,
@@ -41,7 +41,7 @@ impl Response {
             .unwrap_or_else(|_| panic!("not JSON: {}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// The data of the events in the body, without empty events.
+    /// Returns the data of all events in the body that are not empty.
     pub(crate) fn events(&self) -> Vec<Value> {
         let text = String::from_utf8_lossy(&self.body).into_owned();
         let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -51,12 +51,12 @@ impl Response {
     }
 }
 
-impl Wire {
+impl HttpClient {
     pub(crate) async fn open(server: &HttpServer) -> Self {
-        Self::to(server.address()).await
+        Self::connect(server.address()).await
     }
 
-    pub(crate) async fn to(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self {
             socket: within(TcpStream::connect(address)).await.unwrap(),
             buffer: Vec::new(),
@@ -167,9 +167,9 @@ impl Wire {
         response
     }
 
-    /// Another connection to the same server, in the same session.
+    /// Opens another connection to the same server, in the same session.
     pub(crate) async fn another(&self) -> Self {
-        let mut other = Self::to(self.socket.peer_addr().unwrap()).await;
+        let mut other = Self::connect(self.socket.peer_addr().unwrap()).await;
         other.headers.clone_from(&self.headers);
         other.last_id = self.last_id + 100;
         other
@@ -177,7 +177,7 @@ impl Wire {
 }
 
 /// Reading.
-impl Wire {
+impl HttpClient {
     async fn read_more(&mut self) -> io::Result<()> {
         match within(self.socket.read_buf(&mut self.buffer)).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -247,7 +247,7 @@ impl Wire {
         Ok(response)
     }
 
-    /// All bytes until the connection ends, and the kind of the end.
+    /// Reads until the connection ends. Returns the bytes and the kind of the error that ended it.
     pub(crate) async fn rest(&mut self) -> (Vec<u8>, io::ErrorKind) {
         loop {
             if let Err(error) = self.read_more().await {

@@ -10,7 +10,7 @@ use switchboard_testkit::http::{
 };
 use tokio::time::timeout;
 
-use crate::client::Wire;
+use crate::client::HttpClient;
 
 async fn server() -> HttpServer {
     HttpServer::start(Script::modern().tool("echo"), Mode::JSON).await
@@ -34,9 +34,9 @@ fn to_client(at: usize, kind: FaultKind) -> ConnectionPlan {
     }
 }
 
-async fn call(wire: &mut Wire) {
+async fn call(client: &mut HttpClient) {
     let params = json!({"name": "echo", "arguments": {"message": "hi"}});
-    wire.send_modern("tools/call", params).await;
+    client.send_modern("tools/call", params).await;
 }
 
 #[test]
@@ -61,12 +61,12 @@ async fn unarmed_proxy_forwards_everything() {
         proxy.url(&server.url()),
         format!("http://{}/mcp", proxy.address())
     );
-    let mut wire = Wire::to(proxy.address()).await;
-    call(&mut wire).await;
-    assert_eq!(wire.response().await.unwrap().status, 200);
+    let mut client = HttpClient::connect(proxy.address()).await;
+    call(&mut client).await;
+    assert_eq!(client.response().await.unwrap().status, 200);
     proxy.arm();
-    call(&mut wire).await;
-    assert_eq!(wire.rest().await, (Vec::new(), ErrorKind::UnexpectedEof));
+    call(&mut client).await;
+    assert_eq!(client.rest().await, (Vec::new(), ErrorKind::UnexpectedEof));
     assert_eq!(server.count("tools/call"), 2);
     assert_eq!(proxy.plans().len(), 1);
 }
@@ -80,9 +80,9 @@ async fn request_is_cut_at_planned_byte() {
         let server = server().await;
         let proxy = proxy(&server, to_server(100, kind)).await;
         proxy.arm();
-        let mut wire = Wire::to(proxy.address()).await;
-        call(&mut wire).await;
-        assert_eq!(wire.rest().await, (Vec::new(), end), "{kind:?}");
+        let mut client = HttpClient::connect(proxy.address()).await;
+        call(&mut client).await;
+        assert_eq!(client.rest().await, (Vec::new(), end), "{kind:?}");
         server
             .wait_until("the connection is closed", |server| {
                 server.open_connections() == 0
@@ -100,25 +100,25 @@ async fn response_is_cut_at_planned_byte() {
     let server = server().await;
     let proxy = proxy(&server, to_client(12, FaultKind::Close)).await;
     proxy.arm();
-    let mut wire = Wire::to(proxy.address()).await;
-    call(&mut wire).await;
+    let mut client = HttpClient::connect(proxy.address()).await;
+    call(&mut client).await;
     let end = (b"HTTP/1.1 200".to_vec(), ErrorKind::UnexpectedEof);
-    assert_eq!(wire.rest().await, end);
+    assert_eq!(client.rest().await, end);
     assert_eq!(server.count("tools/call"), 1);
 }
 
 #[tokio::test]
-async fn swallowed_requests_are_never_answered() {
-    for kind in [FaultKind::Swallow, FaultKind::Silence, FaultKind::HalfClose] {
+async fn discarded_requests_get_no_response() {
+    for kind in [FaultKind::Discard, FaultKind::Stall, FaultKind::HalfClose] {
         let server = server().await;
         let proxy = proxy(&server, to_server(50, kind)).await;
         proxy.arm();
-        let mut wire = Wire::to(proxy.address()).await;
-        call(&mut wire).await;
+        let mut client = HttpClient::connect(proxy.address()).await;
+        call(&mut client).await;
         if kind == FaultKind::HalfClose {
-            assert_eq!(wire.rest().await.0, b"");
+            assert_eq!(client.rest().await.0, b"");
         } else {
-            let response = timeout(Duration::from_millis(20), wire.response()).await;
+            let response = timeout(Duration::from_millis(20), client.response()).await;
             assert!(response.is_err(), "{kind:?}: {response:?}");
         }
         assert_eq!(server.count("tools/call"), 0);
@@ -131,9 +131,9 @@ async fn delays_end_and_disarm_stops_faults() {
     let delay = FaultKind::Delay(Duration::from_millis(5));
     let proxy = proxy(&server, to_server(10, delay)).await;
     proxy.arm();
-    let mut wire = Wire::to(proxy.address()).await;
-    call(&mut wire).await;
-    assert_eq!(wire.response().await.unwrap().status, 200);
+    let mut client = HttpClient::connect(proxy.address()).await;
+    call(&mut client).await;
+    assert_eq!(client.response().await.unwrap().status, 200);
 
     let refusing = ConnectionPlan {
         is_refused: true,
@@ -141,12 +141,12 @@ async fn delays_end_and_disarm_stops_faults() {
     };
     let proxy = FaultProxy::start(server.address(), move |_| refusing.clone()).await;
     proxy.arm();
-    let mut refused = Wire::to(proxy.address()).await;
+    let mut refused = HttpClient::connect(proxy.address()).await;
     assert_eq!(refused.rest().await.1, ErrorKind::ConnectionReset);
     proxy.disarm();
-    let mut wire = Wire::to(proxy.address()).await;
-    call(&mut wire).await;
-    assert_eq!(wire.response().await.unwrap().status, 200);
+    let mut client = HttpClient::connect(proxy.address()).await;
+    call(&mut client).await;
+    assert_eq!(client.response().await.unwrap().status, 200);
     proxy.drop_connections().await;
-    assert_eq!(wire.rest().await.1, ErrorKind::UnexpectedEof);
+    assert_eq!(client.rest().await.1, ErrorKind::UnexpectedEof);
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use switchboard_testkit::Script;
 use switchboard_testkit::http::{Fault, HttpServer, Mode, RawStep};
 
-use crate::client::Wire;
+use crate::client::HttpClient;
 
 async fn start() -> HttpServer {
     HttpServer::start(Script::modern().tool("echo"), Mode::JSON).await
@@ -19,9 +19,9 @@ fn call() -> Value {
 
 /// Sends a call without a complete response and returns the received bytes.
 async fn lost_call(server: &HttpServer) -> (Vec<u8>, ErrorKind) {
-    let mut wire = Wire::open(server).await;
-    wire.send_modern("tools/call", call()).await;
-    wire.rest().await
+    let mut client = HttpClient::open(server).await;
+    client.send_modern("tools/call", call()).await;
+    client.rest().await
 }
 
 #[tokio::test]
@@ -29,13 +29,19 @@ async fn status_fault_hits_nth_match() {
     let server = start().await;
     let busy = Fault::status(503).header("Retry-After", "2").body("busy");
     server.arm(busy.on("tools/call echo").nth(2));
-    let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.request_modern("tools/call", call()).await.status, 200);
-    let refused = wire.request_modern("tools/call", call()).await;
+    let mut client = HttpClient::open(&server).await;
+    assert_eq!(
+        client.request_modern("tools/call", call()).await.status,
+        200
+    );
+    let refused = client.request_modern("tools/call", call()).await;
     assert_eq!(refused.status, 503);
     assert_eq!(refused.header("retry-after"), Some("2"));
     assert_eq!(refused.body, b"busy");
-    assert_eq!(wire.request_modern("tools/call", call()).await.status, 200);
+    assert_eq!(
+        client.request_modern("tools/call", call()).await.status,
+        200
+    );
     assert_eq!(server.count("tools/call"), 2);
     assert_eq!(server.requests_with("tools/call").len(), 3);
 }
@@ -62,8 +68,11 @@ async fn raw_steps_replace_response() {
 async fn status_fault_can_follow_execution() {
     let server = start().await;
     server.arm(Fault::status(504).after_execution());
-    let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.request_modern("tools/call", call()).await.status, 504);
+    let mut client = HttpClient::open(&server).await;
+    assert_eq!(
+        client.request_modern("tools/call", call()).await.status,
+        504
+    );
     assert_eq!(server.count("tools/call"), 1);
 }
 
@@ -72,11 +81,14 @@ async fn close_on_accept_counts_connections() {
     let server = start().await;
     server.arm(Fault::close_on_accept().times(2));
     for _ in 0..2 {
-        let mut wire = Wire::open(&server).await;
-        assert_eq!(wire.rest().await.0, b"");
+        let mut client = HttpClient::open(&server).await;
+        assert_eq!(client.rest().await.0, b"");
     }
-    let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.request_modern("tools/call", call()).await.status, 200);
+    let mut client = HttpClient::open(&server).await;
+    assert_eq!(
+        client.request_modern("tools/call", call()).await.status,
+        200
+    );
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -101,10 +113,10 @@ async fn close_faults_execute_as_documented() {
 async fn close_in_body_reads_half() {
     let server = start().await;
     server.arm(Fault::close_in_body().on("tools/call"));
-    let mut wire = Wire::open(&server).await;
+    let mut client = HttpClient::open(&server).await;
     let long = json!({"name": "echo", "arguments": {"message": "x".repeat(50_000)}});
-    wire.send_modern("tools/call", long).await;
-    wire.rest().await;
+    client.send_modern("tools/call", long).await;
+    client.rest().await;
     let request = &server.requests()[0];
     assert!(!request.is_complete);
     assert_eq!(request.header("mcp-name"), Some("echo"));
@@ -114,32 +126,32 @@ async fn close_in_body_reads_half() {
 #[tokio::test]
 async fn response_is_cut_at_byte() {
     let server = start().await;
-    server.arm(Fault::close_in_answer(20));
+    server.arm(Fault::close_in_response(20));
     let (bytes, end) = lost_call(&server).await;
     assert_eq!(bytes, b"HTTP/1.1 200 OK\r\nCon");
     assert_eq!(end, ErrorKind::UnexpectedEof);
-    server.arm(Fault::close_in_answer(0).with_reset());
+    server.arm(Fault::close_in_response(0).with_reset());
     let (bytes, end) = lost_call(&server).await;
     assert_eq!((bytes, end), (Vec::new(), ErrorKind::ConnectionReset));
     assert_eq!(server.count("tools/call"), 2);
 }
 
 #[tokio::test]
-async fn close_after_answer_is_unannounced() {
+async fn close_after_response_is_unannounced() {
     let server = start().await;
-    server.arm(Fault::close_after_answer());
-    let mut wire = Wire::open(&server).await;
-    let response = wire.request_modern("tools/call", call()).await;
+    server.arm(Fault::close_after_response());
+    let mut client = HttpClient::open(&server).await;
+    let response = client.request_modern("tools/call", call()).await;
     assert_eq!(response.header("connection"), None);
-    assert_eq!(wire.rest().await, (Vec::new(), ErrorKind::UnexpectedEof));
+    assert_eq!(client.rest().await, (Vec::new(), ErrorKind::UnexpectedEof));
 }
 
 #[tokio::test]
-async fn end_stream_sends_no_answer() {
+async fn end_stream_sends_no_response() {
     let server = HttpServer::start(Script::modern().tool("echo"), Mode::SSE).await;
     server.arm(Fault::end_stream());
-    let mut wire = Wire::open(&server).await;
-    let response = wire.request_modern("tools/call", call()).await;
+    let mut client = HttpClient::open(&server).await;
+    let response = client.request_modern("tools/call", call()).await;
     assert_eq!((response.status, response.body.len()), (200, 0));
     assert_eq!(server.count("tools/call"), 1);
 }
@@ -157,8 +169,8 @@ async fn raw_bytes_replace_response() {
 async fn slow_response_is_complete() {
     let server = start().await;
     server.arm(Fault::slow(7, Duration::ZERO));
-    let mut wire = Wire::open(&server).await;
-    let response = wire.request_modern("tools/call", call()).await;
+    let mut client = HttpClient::open(&server).await;
+    let response = client.request_modern("tools/call", call()).await;
     assert_eq!(response.json()["result"]["content"][0]["text"], "hi");
 }
 
@@ -166,13 +178,16 @@ async fn slow_response_is_complete() {
 async fn hang_never_responds() {
     let server = start().await;
     server.arm(Fault::hang().on("tools/call"));
-    let mut hanging = Wire::open(&server).await;
+    let mut hanging = HttpClient::open(&server).await;
     hanging.send_modern("tools/call", call()).await;
     server
         .wait_until("the request arrived", |server| server.requests().len() == 1)
         .await;
-    let mut wire = Wire::open(&server).await;
-    assert_eq!(wire.request_modern("tools/call", call()).await.status, 200);
+    let mut client = HttpClient::open(&server).await;
+    assert_eq!(
+        client.request_modern("tools/call", call()).await.status,
+        200
+    );
     drop(hanging);
     server
         .wait_until("the connection is closed", |server| {
@@ -187,16 +202,16 @@ async fn redirect_and_challenge_send_headers() {
     let server = start().await;
     server.arm(Fault::redirect(307, "http://127.0.0.1:1/mcp"));
     server.arm(Fault::unauthorized("Bearer realm=\"x\""));
-    let mut wire = Wire::open(&server).await;
-    let moved = wire.request_modern("tools/list", json!({})).await;
+    let mut client = HttpClient::open(&server).await;
+    let moved = client.request_modern("tools/list", json!({})).await;
     assert_eq!(moved.header("location"), Some("http://127.0.0.1:1/mcp"));
-    let refused = wire.request_modern("tools/list", json!({})).await;
+    let refused = client.request_modern("tools/list", json!({})).await;
     assert_eq!(
         (refused.status, refused.header("www-authenticate")),
         (401, Some("Bearer realm=\"x\""))
     );
     assert_eq!(
-        wire.request_modern("tools/list", json!({})).await.status,
+        client.request_modern("tools/list", json!({})).await.status,
         200
     );
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 use switchboard_testkit::http::{Fault, HttpServer, Mode, ResponseFormat};
 use switchboard_testkit::{Script, Step, resource};
 
-use crate::client::Wire;
+use crate::client::HttpClient;
 
 fn script() -> Script {
     Script::legacy().tool("echo")
@@ -17,19 +17,19 @@ fn call(message: &str) -> serde_json::Value {
 #[tokio::test]
 async fn session_id_is_required() {
     let server = HttpServer::start(script(), Mode::JSON).await;
-    let mut wire = Wire::open(&server).await;
+    let mut client = HttpClient::open(&server).await;
     assert_eq!(
-        wire.request_legacy("tools/list", json!({})).await.status,
+        client.request_legacy("tools/list", json!({})).await.status,
         400
     );
-    let response = wire.initialize().await;
+    let response = client.initialize().await;
     assert_eq!(response.json()["result"]["protocolVersion"], "2025-11-25");
-    let response = wire.request_legacy("tools/call", call("hi")).await;
+    let response = client.request_legacy("tools/call", call("hi")).await;
     assert_eq!(response.json()["result"]["content"][0]["text"], "hi");
-    wire.send("DELETE /mcp", &[], b"").await;
-    assert_eq!(wire.response().await.unwrap().status, 204);
+    client.send("DELETE /mcp", &[], b"").await;
+    assert_eq!(client.response().await.unwrap().status, 204);
     assert_eq!(
-        wire.request_legacy("tools/list", json!({})).await.status,
+        client.request_legacy("tools/list", json!({})).await.status,
         404
     );
 }
@@ -50,18 +50,18 @@ async fn cut_stream_resumes_after_last_event() {
         get_stream: false,
     };
     let server = HttpServer::start(script, mode).await;
-    let mut wire = Wire::open(&server).await;
-    wire.initialize().await;
-    let message = wire.message("tools/call", call("hi"));
-    wire.send_post("/mcp", &message).await;
-    wire.head().await.unwrap();
-    wire.chunk().await.unwrap();
-    let one = wire.chunk().await.unwrap().unwrap();
+    let mut client = HttpClient::open(&server).await;
+    client.initialize().await;
+    let message = client.message("tools/call", call("hi"));
+    client.send_post("/mcp", &message).await;
+    client.head().await.unwrap();
+    client.chunk().await.unwrap();
+    let one = client.chunk().await.unwrap().unwrap();
     assert!(one.contains("notifications/one"));
     let last = one.split_once("id: ").unwrap().1;
     let last = last.split_once('\n').unwrap().0.to_owned();
-    let mut again = wire.another().await;
-    drop(wire);
+    let mut again = client.another().await;
+    drop(client);
     again.send_get("/mcp", &[("Last-Event-ID", &last)]).await;
     let events = again.response().await.unwrap().events();
     assert_eq!(events[0]["method"], "notifications/two");
@@ -75,16 +75,16 @@ async fn notification_cancels_and_disconnect_does_not() {
         [Step::DelayMs(1), Step::Hang, Step::text("never")],
     );
     let server = HttpServer::start(script, Mode::SSE).await;
-    let mut wire = Wire::open(&server).await;
-    wire.initialize().await;
-    let message = wire.message("tools/call", call("hi"));
-    wire.send_post("/mcp", &message).await;
-    wire.head().await.unwrap();
-    let primed = wire.chunk().await.unwrap().unwrap();
+    let mut client = HttpClient::open(&server).await;
+    client.initialize().await;
+    let message = client.message("tools/call", call("hi"));
+    client.send_post("/mcp", &message).await;
+    client.head().await.unwrap();
+    let primed = client.chunk().await.unwrap().unwrap();
     let last = primed.trim_start_matches("id: ");
     let last = last.split_once('\n').unwrap().0.to_owned();
-    let mut other = wire.another().await;
-    drop(wire);
+    let mut other = client.another().await;
+    drop(client);
     let mut resumed = other.another().await;
     resumed.send_get("/mcp", &[("Last-Event-ID", &last)]).await;
     resumed.head().await.unwrap();
@@ -96,8 +96,8 @@ async fn notification_cancels_and_disconnect_does_not() {
 }
 
 /// Opens the notification stream of a session.
-async fn open_notifications(wire: &Wire) -> Wire {
-    let mut stream = wire.another().await;
+async fn open_notifications(client: &HttpClient) -> HttpClient {
+    let mut stream = client.another().await;
     stream.send_get("/mcp", &[]).await;
     stream.head().await.unwrap();
     stream.chunk().await.unwrap();
@@ -107,9 +107,9 @@ async fn open_notifications(wire: &Wire) -> Wire {
 #[tokio::test]
 async fn update_reaches_only_subscribed_session() {
     let server = HttpServer::start(script().resource("demo://a", "one"), Mode::JSON).await;
-    let mut first = Wire::open(&server).await;
+    let mut first = HttpClient::open(&server).await;
     first.initialize().await;
-    let mut second = Wire::open(&server).await;
+    let mut second = HttpClient::open(&server).await;
     second.initialize().await;
     let (mut first_stream, mut second_stream) = (
         open_notifications(&first).await,
@@ -155,8 +155,8 @@ async fn update_reaches_only_subscribed_session() {
 }
 
 /// Opens the event stream of the 2024-11-05 transport and reads its endpoint.
-async fn open_sse(server: &HttpServer) -> (Wire, String) {
-    let mut stream = Wire::open(server).await;
+async fn open_sse(server: &HttpServer) -> (HttpClient, String) {
+    let mut stream = HttpClient::open(server).await;
     stream.send_get("/sse", &[]).await;
     assert_eq!(stream.head().await.unwrap().status, 200);
     let endpoint = stream.chunk().await.unwrap().unwrap();
@@ -169,10 +169,10 @@ async fn sse_call_executes_although_post_fails() {
     let server = HttpServer::start(Script::legacy().tool("echo"), Mode::LegacySse).await;
     let (mut stream, path) = open_sse(&server).await;
     server.arm(Fault::close_after_execution().on("tools/call"));
-    let mut wire = Wire::open(&server).await;
-    let call = wire.message("tools/call", json!({"name": "echo"}));
-    wire.send_post(&path, &call).await;
-    assert!(wire.response().await.is_err());
+    let mut client = HttpClient::open(&server).await;
+    let call = client.message("tools/call", json!({"name": "echo"}));
+    client.send_post(&path, &call).await;
+    assert!(client.response().await.is_err());
     assert_eq!(server.count("tools/call"), 1);
     assert!(stream.chunk().await.unwrap().unwrap().contains("result"));
 }

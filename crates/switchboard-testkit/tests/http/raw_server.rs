@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use switchboard_testkit::http::{RawServer, RawStep};
 
-use crate::client::Wire;
+use crate::client::HttpClient;
 
 #[tokio::test]
 async fn bytes_are_sent_and_recorded() {
@@ -15,13 +15,14 @@ async fn bytes_are_sent_and_recorded() {
         RawStep::send("garbage"),
     ])
     .await;
-    let mut wire = Wire::to(server.address()).await;
-    wire.send("POST /mcp", &[("X-Header", "value")], b"body")
+    let mut client = HttpClient::connect(server.address()).await;
+    client
+        .send("POST /mcp", &[("X-Header", "value")], b"body")
         .await;
-    assert_eq!(wire.response().await.unwrap().body, b"hi");
-    wire.send("POST /mcp", &[], b"again").await;
+    assert_eq!(client.response().await.unwrap().body, b"hi");
+    client.send("POST /mcp", &[], b"again").await;
     let end = (b"garbage".to_vec(), ErrorKind::UnexpectedEof);
-    assert_eq!(wire.rest().await, end);
+    assert_eq!(client.rest().await, end);
     let received = String::from_utf8(server.received().remove(0)).unwrap();
     assert!(received.contains("X-Header: value\r\n"));
     assert!(received.ends_with("again"));
@@ -34,10 +35,10 @@ async fn connections_run_different_steps() {
         vec![RawStep::send("later"), RawStep::Close],
     ])
     .await;
-    let mut first = Wire::to(server.address()).await;
+    let mut first = HttpClient::connect(server.address()).await;
     assert_eq!(first.rest().await.1, ErrorKind::ConnectionReset);
     for _ in 0..2 {
-        let mut later = Wire::to(server.address()).await;
+        let mut later = HttpClient::connect(server.address()).await;
         assert_eq!(later.rest().await.0, b"later");
     }
     assert_eq!(server.connections(), 3);
@@ -50,9 +51,9 @@ async fn bytes_repeat_until_client_disconnects() {
         vec![RawStep::send_forever("x")],
     ])
     .await;
-    let mut counted = Wire::to(server.address()).await;
+    let mut counted = HttpClient::connect(server.address()).await;
     assert_eq!(counted.rest().await.0.len(), 300_000);
-    let endless = Wire::to(server.address()).await;
+    let endless = HttpClient::connect(server.address()).await;
     let is_full = |server: &RawServer| server.sent() > 600_000;
     server.wait_until("600 kB are sent", is_full).await;
     drop(endless);
@@ -63,14 +64,14 @@ async fn bytes_repeat_until_client_disconnects() {
 #[tokio::test]
 async fn hanging_server_notices_disconnect() {
     let server = RawServer::start([RawStep::ReadBytes(3), RawStep::Hang]).await;
-    let mut wire = Wire::to(server.address()).await;
-    wire.send_bytes(b"abcdef").await.unwrap();
+    let mut client = HttpClient::connect(server.address()).await;
+    client.send_bytes(b"abcdef").await.unwrap();
     server
         .wait_until("the bytes arrived", |server| {
             server.received() == [b"abcdef"]
         })
         .await;
-    drop(wire);
+    drop(client);
     server
         .wait_until("the connection is closed", |server| {
             server.open_connections() == 0

@@ -4,7 +4,7 @@ use serde_json::json;
 use switchboard_testkit::http::{HttpServer, Mode};
 use switchboard_testkit::{Script, Step};
 
-use crate::client::Wire;
+use crate::client::HttpClient;
 
 fn script() -> Script {
     Script::modern().tool("echo")
@@ -13,9 +13,9 @@ fn script() -> Script {
 #[tokio::test]
 async fn requests_are_recorded_verbatim() {
     let server = HttpServer::start(script(), Mode::JSON).await;
-    let mut wire = Wire::open(&server).await.with("X-Secret", "hidden");
-    wire.request_modern("tools/list", json!({})).await;
-    let mut other = Wire::open(&server).await;
+    let mut client = HttpClient::open(&server).await.with("X-Secret", "hidden");
+    client.request_modern("tools/list", json!({})).await;
+    let mut other = HttpClient::open(&server).await;
     other.send("GET /other?a=b", &[], b"").await;
     assert_eq!(other.response().await.unwrap().status, 404);
     let requests = server.requests();
@@ -38,15 +38,16 @@ async fn endless_response_waits_for_reader() {
     let script = script().on("tools/call", [Step::repeated_bytes("x", u64::MAX)]);
     for mode in [Mode::JSON, Mode::SSE] {
         let server = HttpServer::start(script.clone(), mode).await;
-        let mut wire = Wire::open(&server).await;
-        wire.send_modern("tools/call", json!({"name": "echo"}))
+        let mut client = HttpClient::open(&server).await;
+        client
+            .send_modern("tools/call", json!({"name": "echo"}))
             .await;
-        assert_eq!(wire.head().await.unwrap().status, 200);
+        assert_eq!(client.head().await.unwrap().status, 200);
         for _ in 0..100 {
-            let chunk = wire.chunk().await.unwrap().unwrap();
+            let chunk = client.chunk().await.unwrap().unwrap();
             assert!(chunk.bytes().all(|byte| byte == b'x'));
         }
-        drop(wire);
+        drop(client);
         server
             .wait_until("the connection is closed", |server| {
                 server.open_connections() == 0
@@ -59,9 +60,9 @@ async fn endless_response_waits_for_reader() {
 async fn idle_connections_are_closed() {
     let script = script().on("tools/call", [Step::Hang]);
     let server = HttpServer::start(script, Mode::JSON).await;
-    let mut waiting = Wire::open(&server).await;
+    let mut waiting = HttpClient::open(&server).await;
     waiting.request_modern("tools/list", json!({})).await;
-    let mut busy = Wire::open(&server).await;
+    let mut busy = HttpClient::open(&server).await;
     busy.send_modern("tools/call", json!({"name": "echo"}))
         .await;
     server.wait_count("tools/call", 1).await;
@@ -79,7 +80,7 @@ async fn idle_connections_are_closed() {
         })
         .await;
 
-    let mut new = Wire::open(&server).await;
+    let mut new = HttpClient::open(&server).await;
     let response = new.request_modern("tools/list", json!({})).await;
     assert_eq!(response.status, 200);
     assert!(new.response().await.is_err(), "the connection is closed");

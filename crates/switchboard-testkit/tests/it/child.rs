@@ -17,8 +17,11 @@ fn signal(pid: i32, signal: Signal) {
 async fn abort_kills_with_sigkill() {
     let script = Script::legacy().on("tools/call", [Step::after(2, [Step::Abort]), Step::Default]);
     let mut server = start(&script);
-    server.wire.call_text("echo", json!({"message": "x"})).await;
-    server.wire.call("echo").await;
+    server
+        .client
+        .call_text("echo", json!({"message": "x"}))
+        .await;
+    server.client.call("echo").await;
     assert_eq!(server.wait().await.signal(), Some(9));
 }
 
@@ -26,10 +29,13 @@ async fn abort_kills_with_sigkill() {
 async fn child_writes_after_closing_stdin() {
     let script = Script::legacy().on("tools/call", [Step::CloseStdin, Step::text("not reading")]);
     let mut server = start(&script);
-    assert_eq!(server.wire.call_text("any", json!({})).await, "not reading");
+    assert_eq!(
+        server.client.call_text("any", json!({})).await,
+        "not reading"
+    );
     // Another task closes the read end, so the pipe may break later.
     within("the broken pipe", async {
-        while server.wire.send_line("{}").await.is_ok() {}
+        while server.client.send_line("{}").await.is_ok() {}
     })
     .await;
     assert!(server.child.try_wait().unwrap().is_none());
@@ -41,11 +47,11 @@ async fn child_ignores_eof_and_sigterm() {
         .on_start([Step::IgnoreTerm])
         .on_eof([Step::raw("no"), Step::Hang]);
     let mut server = start(&script);
-    server.wire.assert_next_is_pong().await;
+    server.client.assert_next_is_pong().await;
     signal(server.pid(), Signal::TERM);
-    server.wire.assert_next_is_pong().await;
-    server.wire.writer = None;
-    assert_eq!(server.wire.next_line().await.unwrap(), b"no");
+    server.client.assert_next_is_pong().await;
+    server.client.writer = None;
+    assert_eq!(server.client.next_line().await.unwrap(), b"no");
     signal(server.pid(), Signal::KILL);
     assert_eq!(server.wait().await.signal(), Some(9));
 }
@@ -53,7 +59,7 @@ async fn child_ignores_eof_and_sigterm() {
 #[tokio::test]
 async fn sigterm_ends_child_by_default() {
     let mut server = start(&Script::legacy());
-    server.wire.assert_next_is_pong().await;
+    server.client.assert_next_is_pong().await;
     signal(server.pid(), Signal::TERM);
     assert_eq!(server.wait().await.signal(), Some(15));
 }
@@ -62,7 +68,7 @@ async fn sigterm_ends_child_by_default() {
 async fn stopped_child_resumes_on_sigcont() {
     let script = Script::legacy().on("tools/call", [Step::StopSelf, Step::text("woken")]);
     let mut server = start(&script);
-    server.wire.call("any").await;
+    server.client.call("any").await;
     let stat = format!("/proc/{}/stat", server.pid());
     within("the stop", async {
         while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
@@ -71,7 +77,7 @@ async fn stopped_child_resumes_on_sigcont() {
     })
     .await;
     signal(server.pid(), Signal::CONT);
-    let reply = server.wire.next().await;
+    let reply = server.client.next().await;
     assert_eq!(reply["result"]["content"][0]["text"], "woken");
 }
 
@@ -80,16 +86,16 @@ async fn stderr_flood_blocks_call_until_read() {
     const FLOOD: u64 = 1024 * 1024;
     let flood = Step::StderrFlood { bytes: Some(FLOOD) };
     let mut server = start(&Script::legacy().on("tools/call", [flood, Step::text("done")]));
-    server.wire.call("any").await;
-    server.wire.request("ping", json!({})).await;
-    assert_eq!(server.wire.next().await["id"], 2);
+    server.client.call("any").await;
+    server.client.request("ping", json!({})).await;
+    assert_eq!(server.client.next().await["id"], 2);
     let stderr = server.child.stderr.take().unwrap();
     let mut flood = Vec::new();
     within("the flood", stderr.take(FLOOD).read_to_end(&mut flood))
         .await
         .unwrap();
     assert_eq!(flood.len() as u64, FLOOD);
-    assert_eq!(server.wire.next().await["id"], 1);
+    assert_eq!(server.client.next().await["id"], 1);
 }
 
 #[tokio::test]
@@ -100,11 +106,11 @@ async fn grandchild_keeps_stdout_open() {
     };
     let script = Script::legacy().on("tools/call", [Step::SpawnChild(grandchild), Step::Exit(0)]);
     let mut server = start(&script);
-    server.wire.call("any").await;
+    server.client.call("any").await;
     assert_eq!(server.wait().await.code(), Some(0));
     let remaining = switchboard_testkit::processes_with_tag(&server.tag);
     assert_eq!(remaining.len(), 1);
-    let read = server.wire.next_line();
+    let read = server.client.next_line();
     tokio::pin!(read);
     let at_once =
         std::future::poll_fn(|context| std::task::Poll::Ready(read.as_mut().poll(context)));
@@ -118,10 +124,13 @@ async fn grandchild_keeps_stdout_open() {
 async fn child_that_stops_reading_blocks_writer() {
     let script = Script::legacy().on("tools/call", [Step::StopReading, Step::text("not reading")]);
     let mut server = start(&script);
-    assert_eq!(server.wire.call_text("any", json!({})).await, "not reading");
+    assert_eq!(
+        server.client.call_text("any", json!({})).await,
+        "not reading"
+    );
     // More than the pipe and the buffer of the child can hold.
     let more = "x".repeat(1024 * 1024);
-    let sending = server.wire.send_line(&more);
+    let sending = server.client.send_line(&more);
     let sent = tokio::time::timeout(std::time::Duration::from_millis(200), sending).await;
     assert!(sent.is_err(), "the child still reads");
     assert!(server.child.try_wait().unwrap().is_none());
@@ -141,7 +150,7 @@ async fn child_writes_to_inherited_files() {
         [Step::WriteToInheritedFds, Step::text("done")],
     );
     let mut server = start(&script);
-    server.wire.call_text("any", json!({})).await;
+    server.client.call_text("any", json!({})).await;
     assert_eq!(sandbox.read(&path), "written by scripted-server\n");
 }
 
@@ -149,7 +158,7 @@ async fn child_writes_to_inherited_files() {
 async fn fork_bomb_has_requested_generations() {
     let bomb = Step::ForkBomb { generations: 3 };
     let mut server = start(&Script::legacy().on("tools/call", [bomb, Step::text("lit")]));
-    server.wire.call_text("any", json!({})).await;
+    server.client.call_text("any", json!({})).await;
     let found = switchboard_testkit::wait_for_processes(&server.tag, 15).await;
     assert_eq!(found.len(), 15);
     for pid in found {

@@ -19,14 +19,14 @@ pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
         .unwrap_or_else(|_| panic!("timed out waiting for {what}"))
 }
 
-/// A connection to a server.
-pub(crate) struct Wire {
+/// A connection to a server that reads and writes lines.
+pub(crate) struct LineClient {
     pub(crate) reader: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     pub(crate) writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     last_id: u64,
 }
 
-impl Wire {
+impl LineClient {
     pub(crate) fn new(
         (reader, writer): (
             impl AsyncRead + Send + Unpin + 'static,
@@ -112,21 +112,22 @@ impl Wire {
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Asserts that the next message answers a ping, so nothing else was sent before.
+    /// Sends a ping and asserts that the next message is its response, so the server sent no other
+    /// message before.
     pub(crate) async fn assert_next_is_pong(&mut self) {
         assert_eq!(self.request_result("ping", json!({})).await, json!({}));
     }
 }
 
 /// Connects to a server in memory.
-pub(crate) fn open(server: &MemoryServer) -> Wire {
-    Wire::new(server.open())
+pub(crate) fn open(server: &MemoryServer) -> LineClient {
+    LineClient::new(server.open())
 }
 
 /// A child process. It is killed if the test fails; its children are not.
 pub(crate) struct ChildServer {
     pub(crate) tag: String,
-    pub(crate) wire: Wire,
+    pub(crate) client: LineClient,
     pub(crate) child: Child,
 }
 
@@ -140,8 +141,8 @@ pub(crate) fn start(script: &Script) -> ChildServer {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let wire = Wire::new((child.stdout.take().unwrap(), child.stdin.take().unwrap()));
-    ChildServer { tag, wire, child }
+    let client = LineClient::new((child.stdout.take().unwrap(), child.stdin.take().unwrap()));
+    ChildServer { tag, client, child }
 }
 
 impl ChildServer {
@@ -154,7 +155,7 @@ impl ChildServer {
     }
 
     pub(crate) async fn close_and_wait(&mut self) -> ExitStatus {
-        self.wire.writer = None;
+        self.client.writer = None;
         self.wait().await
     }
 }

@@ -1,4 +1,5 @@
-//! Strictness of the default answers. A lenient fake would hide missing fields in client requests.
+//! Strictness of the default responses. A lenient fake would hide missing fields in client
+//! requests.
 
 use std::time::Duration;
 
@@ -6,15 +7,15 @@ use serde_json::{Value, json};
 use switchboard_testkit::{MemoryServer, Script, tool};
 use tokio::time::Instant;
 
-use crate::client::{Wire, modern, modern_meta, open};
+use crate::client::{LineClient, modern, modern_meta, open};
 
-fn wire(script: Script) -> Wire {
+fn client(script: Script) -> LineClient {
     open(&MemoryServer::new(script))
 }
 
 #[tokio::test(start_paused = true)]
 async fn modern_request_needs_meta() {
-    let mut wire = wire(Script::modern());
+    let mut client = client(Script::modern());
     let version = "io.modelcontextprotocol/protocolVersion";
     let capabilities = "io.modelcontextprotocol/clientCapabilities";
     for (method, meta, code) in [
@@ -30,7 +31,7 @@ async fn modern_request_needs_meta() {
         ),
         ("prompts/list", modern_meta(), -32601),
     ] {
-        let response = wire.request_result(method, json!({"_meta": meta})).await;
+        let response = client.request_result(method, json!({"_meta": meta})).await;
         assert_eq!(response["error"]["code"], code, "{method} {meta}");
         if code == -32022 {
             let data = json!({"supported": ["2026-07-28"], "requested": "2031-01-01"});
@@ -41,10 +42,10 @@ async fn modern_request_needs_meta() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_messages_get_errors() {
-    let mut wire = wire(Script::legacy());
+    let mut client = client(Script::legacy());
     for (line, code) in [("junk", -32700), ("[]", -32600), ("{}", -32600)] {
-        wire.send_line(line).await.unwrap();
-        let response = wire.next().await;
+        client.send_line(line).await.unwrap();
+        let response = client.next().await;
         assert_eq!(
             (&response["id"], &response["error"]["code"]),
             (&Value::Null, &json!(code))
@@ -53,20 +54,21 @@ async fn invalid_messages_get_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelled_request_is_not_answered() {
-    let mut wire = wire(Script::legacy());
+async fn cancelled_request_gets_no_response() {
+    let mut client = client(Script::legacy());
     let params = json!({"name": "sleep", "arguments": {"ms": 1000}});
-    let id = wire.request("tools/call", params).await;
-    wire.notify("notifications/cancelled", json!({"requestId": id}))
+    let id = client.request("tools/call", params).await;
+    client
+        .notify("notifications/cancelled", json!({"requestId": id}))
         .await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    wire.assert_next_is_pong().await;
+    client.assert_next_is_pong().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn unknown_cursor_is_rejected() {
-    let mut wire = wire(Script::legacy());
-    let response = wire
+    let mut client = client(Script::legacy());
+    let response = client
         .request_result("tools/list", json!({"cursor": "what"}))
         .await;
     assert_eq!(response["error"]["code"], -32602);
@@ -79,8 +81,8 @@ fn research_call(arguments: &Value) -> Value {
 #[tokio::test(start_paused = true)]
 async fn client_without_tasks_waits_or_is_rejected() {
     let before = Instant::now();
-    let mut wire = open(&MemoryServer::new(Script::modern().research()));
-    let result = wire
+    let mut client = open(&MemoryServer::new(Script::modern().research()));
+    let result = client
         .request_result("tools/call", modern(&research_call(&json!({"steps": 3}))))
         .await;
     assert_eq!(result["resultType"], "complete");
@@ -89,15 +91,15 @@ async fn client_without_tasks_waits_or_is_rejected() {
     task_only["execution"]["taskSupport"] = json!("required");
     let mut script = Script::modern().research();
     script.tools = vec![task_only.clone()];
-    let mut wire = open(&MemoryServer::new(script));
-    let response = wire
+    let mut client = open(&MemoryServer::new(script));
+    let response = client
         .request_result("tools/call", modern(&research_call(&json!({}))))
         .await;
     assert_eq!(response["error"]["code"], -32021);
     let mut script = Script::legacy().research();
     script.tools = vec![task_only];
-    let mut wire = open(&MemoryServer::new(script));
-    let response = wire
+    let mut client = open(&MemoryServer::new(script));
+    let response = client
         .request_result("tools/call", research_call(&json!({})))
         .await;
     assert_eq!(response["error"]["code"], -32601);

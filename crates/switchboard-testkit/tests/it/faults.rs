@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard_testkit::{MemoryServer, Script, Step};
 
-use crate::client::{Wire, open};
+use crate::client::{LineClient, open};
 
-/// Calls the tool `any` of a server that answers it with these steps.
-async fn call(steps: impl IntoIterator<Item = Step>) -> Wire {
+/// Calls the tool `any` of a server that runs these steps for the call.
+async fn call(steps: impl IntoIterator<Item = Step>) -> LineClient {
     let script = Script::legacy().on("tools/call", steps);
-    let mut wire = open(&MemoryServer::new(script));
-    wire.call("any").await;
-    wire
+    let mut client = open(&MemoryServer::new(script));
+    client.call("any").await;
+    client
 }
 
 #[tokio::test(start_paused = true)]
@@ -22,7 +22,7 @@ async fn replies_are_sent_verbatim() {
         message: "no".to_owned(),
         data: Some(json!({"why": 1})),
     };
-    let mut wire = call([
+    let mut client = call([
         Step::Reply(json!({"resultType": "strange"})),
         error,
         Step::error(-1, "never"),
@@ -38,7 +38,7 @@ async fn replies_are_sent_verbatim() {
         json!({"jsonrpc": "2.0", "id": 1, "result": []}),
         json!({"jsonrpc": "2.0", "id": 1, "result": []}),
     ] {
-        assert_eq!(wire.next().await, expected);
+        assert_eq!(client.next().await, expected);
     }
 }
 
@@ -50,17 +50,17 @@ async fn placeholders_are_replaced() {
         Step::raw(""),
     ];
     let script = Script::legacy().on("tools/call", steps);
-    let mut wire = open(&MemoryServer::new(script));
+    let mut client = open(&MemoryServer::new(script));
     let params = json!({"name": "any", "_meta": {"progressToken": "t-1"}});
-    wire.request("tools/call", params).await;
-    let line = wire.next_line().await.unwrap();
+    client.request("tools/call", params).await;
+    let line = client.next_line().await.unwrap();
     assert_eq!(line, br#"{"id": "1", "id": 1.0, "token": "t-1"}"#);
-    assert_eq!(wire.next_line().await.unwrap(), b"1");
+    assert_eq!(client.next_line().await.unwrap(), b"1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn bytes_are_repeated_without_line_feed() {
-    let mut wire = call([
+    let mut client = call([
         Step::repeated_bytes("ab", 100_000),
         Step::binary(&[0xff, 0x00, b'\r', b'\n']),
         Step::bytes("half"),
@@ -69,7 +69,7 @@ async fn bytes_are_repeated_without_line_feed() {
     .await;
     let mut expected = "ab".repeat(100_000).into_bytes();
     expected.extend(b"\xff\x00\r\nhalf");
-    assert_eq!(wire.rest().await, expected);
+    assert_eq!(client.rest().await, expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,22 +84,23 @@ async fn reply_of_size_is_exact() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelled_call_can_answer_late() {
+async fn cancelled_call_can_get_late_response() {
     let script = Script::legacy()
         .on("tools/call", [Step::DelayMs(1000), Step::text("late")])
         .on("notifications/cancelled", [Step::notify("cancel/received")]);
-    let mut wire = open(&MemoryServer::new(script));
-    let id = wire.call("any").await;
-    wire.notify("notifications/cancelled", json!({"requestId": id}))
+    let mut client = open(&MemoryServer::new(script));
+    let id = client.call("any").await;
+    client
+        .notify("notifications/cancelled", json!({"requestId": id}))
         .await;
-    assert_eq!(wire.next().await["method"], "cancel/received");
-    assert_eq!(wire.next().await["id"], id);
+    assert_eq!(client.next().await["method"], "cancel/received");
+    assert_eq!(client.next().await["id"], id);
 }
 
 #[tokio::test(start_paused = true)]
 async fn server_that_never_reads_blocks_writer() {
-    let mut wire = open(&MemoryServer::new(Script::legacy().on_start([Step::Hang])));
+    let mut client = open(&MemoryServer::new(Script::legacy().on_start([Step::Hang])));
     let line = "x".repeat(1024 * 1024);
-    let sent = tokio::time::timeout(Duration::from_secs(60), wire.send_line(&line)).await;
+    let sent = tokio::time::timeout(Duration::from_secs(60), client.send_line(&line)).await;
     assert!(sent.is_err());
 }

@@ -1,4 +1,4 @@
-//! Behaviour of the fakes that no suite of another crate would notice if it broke.
+//! Behaviour of the fakes that the tests of the other crates do not cover.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -6,11 +6,14 @@ use switchboard_testkit::{MemoryServer, Script, Step};
 use crate::client::open;
 
 #[tokio::test(start_paused = true)]
-async fn answer_without_request_is_script_error() {
+async fn reply_without_request_is_script_error() {
     let server = MemoryServer::new(Script::legacy().on_start([Step::text("no request")]));
     assert_eq!(open(&server).rest().await, b"");
     assert_eq!(server.ended(), [ServerExit::Exited(70)]);
-    assert_eq!(server.stderr(), "scripted server: no request to answer\n");
+    assert_eq!(
+        server.stderr(),
+        "scripted server: no request to respond to\n"
+    );
 }
 
 #[test]

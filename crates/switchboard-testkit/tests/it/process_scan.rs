@@ -23,7 +23,7 @@ fn session_of(pid: i32) -> i32 {
 /// Starts a server that starts a grandchild; returns the pid of the grandchild too.
 async fn start_with_grandchild(step: Step) -> (ChildServer, i32) {
     let mut server = start(&Script::legacy().on("tools/call", [step, Step::text("started")]));
-    server.wire.call_text("any", json!({})).await;
+    server.client.call_text("any", json!({})).await;
     let parent = server.pid();
     let found = processes_with_tag(&server.tag);
     let others: Vec<i32> = found.into_iter().filter(|found| *found != parent).collect();
@@ -59,7 +59,7 @@ async fn scan_finds_orphan() {
         ..Grandchild::default()
     });
     let mut server = start(&Script::legacy().on("tools/call", [step, Step::text("started")]));
-    server.wire.call_text("any", json!({})).await;
+    server.client.call_text("any", json!({})).await;
     assert_eq!(server.close_and_wait().await.code(), Some(0));
     // The intermediate process exits by itself; the sleeping process stays.
     let orphan = loop {
@@ -82,8 +82,8 @@ async fn unreaped_child_is_a_zombie() {
     let running = wait_for_processes(&server.tag, 1).await;
     assert_eq!(running, [server.pid()]);
     assert!(zombies_among(&running).is_empty());
-    server.wire.call("any").await;
-    server.wire.rest().await;
+    server.client.call("any").await;
+    server.client.rest().await;
     assert_no_process_left(&server.tag).await;
     // The kernel frees the memory, and with it the tag, before the process becomes a zombie.
     within("the zombie", async {

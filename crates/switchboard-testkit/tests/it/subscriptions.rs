@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use switchboard_testkit::{MemoryServer, Script, resource};
 
-use crate::client::{Wire, modern, open};
+use crate::client::{LineClient, modern, open};
 
 fn legacy() -> Script {
     Script::legacy()
@@ -22,10 +22,10 @@ fn all_notifications() -> Value {
 }
 
 /// Opens a listen request; returns its id and the acknowledged filter.
-async fn listen(wire: &mut Wire, filter: &Value) -> (u64, Value) {
+async fn listen(client: &mut LineClient, filter: &Value) -> (u64, Value) {
     let params = modern(&json!({"notifications": filter}));
-    let id = wire.request("subscriptions/listen", params).await;
-    let acknowledged = wire.next().await;
+    let id = client.request("subscriptions/listen", params).await;
+    let acknowledged = client.next().await;
     assert_eq!(
         acknowledged["method"],
         "notifications/subscriptions/acknowledged"
@@ -47,26 +47,28 @@ fn modern_server() -> MemoryServer {
 #[tokio::test(start_paused = true)]
 async fn legacy_client_gets_only_subscribed_updates() {
     let server = MemoryServer::new(legacy());
-    let mut wire = open(&server);
-    wire.request_result("initialize", json!({})).await;
+    let mut client = open(&server);
+    client.request_result("initialize", json!({})).await;
     let catalog = server.catalog();
     catalog.set_resource("demo://a", "not sent").await;
     let a = json!({"uri": "demo://a"});
     assert_eq!(
-        wire.request_result("resources/subscribe", a.clone()).await,
+        client
+            .request_result("resources/subscribe", a.clone())
+            .await,
         json!({})
     );
     assert_eq!(catalog.subscribed(), ["demo://a"]);
     catalog.set_resource("demo://b", "not sent").await;
     catalog.set_resource("demo://a", "sent").await;
     assert_eq!(
-        wire.next().await,
+        client.next().await,
         json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": a})
     );
-    wire.request_result("resources/unsubscribe", a).await;
+    client.request_result("resources/unsubscribe", a).await;
     assert!(catalog.subscribed().is_empty());
     catalog.set_resource("demo://a", "not sent").await;
-    wire.assert_next_is_pong().await;
+    client.assert_next_is_pong().await;
     assert_eq!(server.count("resources/subscribe"), 1);
     assert_eq!(server.count("resources/unsubscribe demo://a"), 1);
 }
@@ -74,9 +76,9 @@ async fn legacy_client_gets_only_subscribed_updates() {
 #[tokio::test(start_paused = true)]
 async fn modern_client_gets_only_requested_notifications() {
     let server = modern_server();
-    let mut wire = open(&server);
+    let mut client = open(&server);
     let filter = json!({"resourceSubscriptions": ["demo://a"]});
-    let (id, acknowledged) = listen(&mut wire, &filter).await;
+    let (id, acknowledged) = listen(&mut client, &filter).await;
     assert_eq!(acknowledged, filter);
     let catalog = server.catalog();
     assert_eq!(catalog.listen_filters(), [filter]);
@@ -85,7 +87,7 @@ async fn modern_client_gets_only_requested_notifications() {
     catalog.add_resource(resource("demo://c", "not sent")).await;
     catalog.set_resource("demo://a", "sent").await;
     assert_eq!(
-        wire.next().await,
+        client.next().await,
         json!({
             "jsonrpc": "2.0",
             "method": "notifications/resources/updated",
@@ -95,12 +97,14 @@ async fn modern_client_gets_only_requested_notifications() {
             },
         })
     );
-    wire.notify("notifications/cancelled", json!({"requestId": id}))
+    client
+        .notify("notifications/cancelled", json!({"requestId": id}))
         .await;
-    wire.request_result("resources/list", modern(&json!({})))
+    client
+        .request_result("resources/list", modern(&json!({})))
         .await;
     assert!(catalog.listen_filters().is_empty());
-    let response = wire
+    let response = client
         .request_result("resources/subscribe", modern(&json!({"uri": "demo://a"})))
         .await;
     assert_eq!(response["error"]["code"], -32601);
@@ -126,7 +130,7 @@ async fn only_declared_notifications_are_acknowledged() {
             json!({"toolsListChanged": true, "resourceSubscriptions": ["demo://b"]}),
         ),
     ] {
-        let mut wire = open(&MemoryServer::new(script));
-        assert_eq!(listen(&mut wire, &all).await.1, expected);
+        let mut client = open(&MemoryServer::new(script));
+        assert_eq!(listen(&mut client, &all).await.1, expected);
     }
 }

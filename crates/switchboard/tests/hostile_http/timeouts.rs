@@ -39,12 +39,12 @@ cases! {
         Case::modern()
             .fault_at_start(Fault::hang().always())
             .startup_timeout(1_000)
-            .start_fails(Start::Retried("no answer to the handshake within 1s"));
+            .start_fails(Start::Retried("no response to the handshake within 1s"));
     h19_no_sse_2024_stream: "no response to the request for the 2024 event stream" =>
         Case::sse()
             .fault_at_start(Fault::hang().always())
             .startup_timeout(1_000)
-            .start_fails(Start::Retried("no answer to the handshake within 1s"));
+            .start_fails(Start::Retried("no response to the handshake within 1s"));
     h19_no_response_to_call: "no response to a call" =>
         Case::modern().fault_on_work(Fault::hang()).call_timeout(500).expects(timed_out());
     h19_no_response_to_listing: "no response to the tool listing" =>
@@ -63,12 +63,12 @@ cases! {
         Case::modern()
             .fault_at_start(one_byte_at_a_time().always())
             .startup_timeout(1_000)
-            .start_fails(Start::Retried("no answer to the handshake within 1s"));
+            .start_fails(Start::Retried("no response to the handshake within 1s"));
     h20_slow_sse_2024_stream: "the 2024 event stream at one byte per 100 ms" =>
         Case::sse()
             .fault_at_start(one_byte_at_a_time().always())
             .startup_timeout(1_000)
-            .start_fails(Start::Retried("no answer to the handshake within 1s"));
+            .start_fails(Start::Retried("no response to the handshake within 1s"));
 
     h39_closed_on_reuse: "reused connection closes when the next request is written" =>
         Case::modern()
@@ -91,7 +91,7 @@ cases! {
             });
     h39_closed_after_each_response: "connection closes after each response without announcement" =>
         Case::modern()
-            .after_connect(|servers| servers.hostile.arm(Fault::close_after_answer().always()))
+            .after_connect(|servers| servers.hostile.arm(Fault::close_after_response().always()))
             .expects(text("right"))
             .expects(text("right"))
             .expects(text("right"))

@@ -1,4 +1,4 @@
-//! Checks that hold for every call, however its connection failed.
+//! Checks of at-most-once delivery that every call must pass, with and without faults.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use switchboard::{CallError, Output};
 
 use crate::fault_plan::CallPlan;
 
-/// What happened to one call, collected when the run is over.
+/// The outcome of one call and what the server recorded about it.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     /// `None` if the caller dropped the call.
@@ -67,9 +67,9 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
 /// Checks a call without a result. Its error may report `Unknown` for a call that was not executed,
 /// but never `NotSent` for one that was.
 fn check_lost_call(record: &CallRecord, error: &CallError) -> Result<CallEnding, String> {
-    let is_untouched = record.executed == 0 && record.accepted == 0;
+    let is_unreceived = record.executed == 0 && record.accepted == 0;
     match (error, error.delivery()) {
-        (_, Delivery::NotSent) if !is_untouched => {
+        (_, Delivery::NotSent) if !is_unreceived => {
             Err("the server received a call reported as not sent".to_owned())
         }
         (CallError::OutcomeUnknown { .. }, Delivery::Unknown) if record.executed > 0 => {
@@ -83,7 +83,7 @@ fn check_lost_call(record: &CallRecord, error: &CallError) -> Result<CallEnding,
             Ok(CallEnding::NotSent)
         }
         // The script returns no JSON-RPC error, so this error was made from an HTTP status.
-        (CallError::ErrorResponse { .. }, Delivery::Answered) if is_untouched => {
+        (CallError::ErrorResponse { .. }, Delivery::Answered) if is_unreceived => {
             Ok(CallEnding::Rejected)
         }
         _ => Err("the error does not state how the call ended".to_owned()),

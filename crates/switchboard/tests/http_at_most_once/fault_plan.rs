@@ -109,8 +109,8 @@ impl SeedPlan {
         }
     }
 
-    /// The server: one tool per call, and the tool `probe` that checks whether the server works
-    /// again.
+    /// Returns the script of the server. It has one tool per call, and the tool `probe`, which the
+    /// test calls after the faults.
     pub(crate) fn script(&self) -> Script {
         let mut script = Script::of_era(self.transport.era())
             .tool("probe")
@@ -197,7 +197,8 @@ impl CallPlan {
     }
 }
 
-/// The byte range of a connection in which faults occur: its first exchange, or all its traffic.
+/// Returns the number of bytes of a connection within which faults occur: either its first exchange
+/// or all its traffic.
 fn random_fault_reach(rng: &mut Rng, calls: &[CallPlan]) -> usize {
     let all: usize = calls.iter().map(|call| call.padding + MESSAGE_BYTES).sum();
     if rng.bool() { 2 * MESSAGE_BYTES } else { all }
@@ -214,8 +215,8 @@ fn random_fault(rng: &mut Rng, calls: usize) -> Fault {
         1 | 2 => Fault::close_in_body(),
         3 | 4 => Fault::close_before_execution(),
         5..=7 => Fault::close_after_execution(),
-        8..=10 => Fault::close_in_answer(rng.usize(..MESSAGE_BYTES)),
-        11 => Fault::close_after_answer(),
+        8..=10 => Fault::close_in_response(rng.usize(..MESSAGE_BYTES)),
+        11 => Fault::close_after_response(),
         12 => Fault::end_stream(),
         13 => Fault::status(*choose(rng, &[400, 413, 429])),
         14 => Fault::status(*choose(rng, &[500, 502, 503])),
@@ -243,15 +244,15 @@ fn random_disruption(rng: &mut Rng) -> (Duration, Disruption) {
     (random_delay(rng), *choose(rng, &disruption))
 }
 
-fn choose<'a, T>(rng: &mut Rng, among: &'a [T]) -> &'a T {
-    &among[rng.usize(..among.len())]
+fn choose<'a, T>(rng: &mut Rng, values: &'a [T]) -> &'a T {
+    &values[rng.usize(..values.len())]
 }
 
 fn one_in(rng: &mut Rng, share: u8) -> bool {
     rng.u8(..share) == 0
 }
 
-/// Usually zero.
+/// Returns zero in most cases.
 fn random_delay(rng: &mut Rng) -> Duration {
     match rng.u8(..8) {
         0..=4 => Duration::ZERO,

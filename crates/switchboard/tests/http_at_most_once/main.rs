@@ -23,9 +23,10 @@ use assertions::{CallEnding, EndingCounts};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use switchboard_testkit::repetitions;
 
-/// With this many calls, every way to end must occur at least once, whatever the timing.
+/// With at least this many calls, each `CallEnding` must occur at least once, independent of
+/// timing.
 const CALLS_FOR_ALL_ENDINGS: usize = 3_000;
-/// Number of seeds that run concurrently. Seeds mostly wait.
+/// Number of seeds that run concurrently. A seed spends most of its time waiting for I/O.
 const CONCURRENT_SEEDS: usize = 24;
 
 #[test]

@@ -95,7 +95,7 @@ async fn disrupt(plan: &SeedPlan, server: &HttpServer) {
 async fn recover(host: &Host) -> Result<(), String> {
     let reconnected = host.reconnect("s").await;
     reconnected.map_err(|error| format!("the server does not reconnect: {error}"))?;
-    let probe = host.call("mcp__s__fresh", json!({})).await;
+    let probe = host.call("mcp__s__probe", json!({})).await;
     let probe = probe.map_err(|error| format!("the call after the reconnect failed: {error}"))?;
     match probe.to_text().as_str() {
         "probe" => Ok(()),

@@ -67,7 +67,7 @@ impl Connection {
                 return self.respond(rejection).await;
             }
             session
-        } else if self.state.answers_probe(&request) {
+        } else if self.state.handles_probe(&request) {
             self.run.common_session()
         } else {
             return self.reject_session(received, &request.id).await;
@@ -86,7 +86,7 @@ impl Connection {
             is_shared: false,
         };
         let driver = &self.run.driver;
-        driver.answer(&session.id, request, Arc::new(output));
+        driver.start_request(&session.id, request, Arc::new(output));
         self.reply(reply, fault).await
     }
 
@@ -185,7 +185,7 @@ impl Connection {
         match Message::read(&received.body) {
             Message::Request(request) => {
                 let driver = &self.run.driver;
-                let has_begun = driver.answer(&session.id, request, Arc::new(output));
+                let has_begun = driver.start_request(&session.id, request, Arc::new(output));
                 if fault.is_some() {
                     let _ = has_begun.await;
                 }

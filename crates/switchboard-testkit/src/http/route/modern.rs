@@ -28,7 +28,7 @@ impl Connection {
         let Mode::Streamable { format, .. } = self.state.mode else {
             return self.respond(CannedResponse::empty(405)).await;
         };
-        let scope = self.run.unique("request");
+        let scope = self.run.unique_name("request");
         let id = request.id.clone();
         let is_listening = request.method == "subscriptions/listen";
         let stream = EventLog::new(0, false);
@@ -49,7 +49,9 @@ impl Connection {
             is_shared: false,
         };
         let _open = is_listening.then(|| self.state.count_stream());
-        self.run.driver.answer(&scope, request, Arc::new(output));
+        self.run
+            .driver
+            .start_request(&scope, request, Arc::new(output));
         self.reply(reply, fault).await
     }
 }

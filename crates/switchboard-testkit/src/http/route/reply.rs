@@ -1,4 +1,4 @@
-//! Sends answers as JSON or as event streams, and runs the faults that happen after execution.
+//! Sends responses as JSON or as event streams, and runs the faults that occur after execution.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::http::response::{ConnectionCut, as_event};
 use crate::http::{ResponseFormat, headers};
 use crate::scripted::Chunk;
 
-/// An answer in progress.
+/// A response that is being sent.
 pub(super) struct Reply {
     pub(super) reader: EventLogReader,
     pub(super) headers: Vec<(String, String)>,
     pub(super) format: ResponseFormat,
-    /// Whether events have ids, so that the client can resume the stream.
+    /// True if events have ids, with which the client can resume the stream.
     pub(super) is_resumable: bool,
     /// The request to cancel when the client disconnects. Only set for modern requests.
     pub(super) cancelled_by_disconnect: Option<(String, Value)>,
@@ -46,7 +46,7 @@ impl Connection {
                 ..
             }) => {
                 if !reply.is_resumable {
-                    self.wait_answer(&mut reply.reader).await?;
+                    self.wait_for_response(&mut reply.reader).await?;
                 }
                 self.begin_events(reply).await?;
                 if let Some(retry) = retry {
@@ -56,7 +56,7 @@ impl Connection {
                 return Ok(AfterResponse::Keep);
             }
             Some(fault) => {
-                self.wait_answer(&mut reply.reader).await?;
+                self.wait_for_response(&mut reply.reader).await?;
                 return self.run_fault(fault).await;
             }
             None => {}
@@ -69,32 +69,32 @@ impl Connection {
                 .send_events(&mut reply.reader, reply.is_resumable)
                 .await;
         }
-        let Some((number, piece)) = self.next(&mut reply.reader).await? else {
+        let Some((number, chunk)) = self.next(&mut reply.reader).await? else {
             return Err(ConnectionCut);
         };
-        match FirstChunk::of(&piece) {
+        match FirstChunk::of(&chunk) {
             FirstChunk::Error(code) if is_modern && headers::status_of(code).is_some() => {
                 let status = headers::status_of(code).unwrap_or(400);
-                self.respond_with_line(status, reply, &piece).await
+                self.respond_with_line(status, reply, &chunk).await
             }
-            FirstChunk::Error(_) | FirstChunk::Answer if reply.format == ResponseFormat::Json => {
-                self.respond_with_line(200, reply, &piece).await
+            FirstChunk::Error(_) | FirstChunk::Response if reply.format == ResponseFormat::Json => {
+                self.respond_with_line(200, reply, &chunk).await
             }
             FirstChunk::Junk if reply.format == ResponseFormat::Json => {
                 let sender = &mut self.sender;
                 sender
                     .begin_chunks("application/json", &reply.headers)
                     .await?;
-                sender.chunk(as_bytes(&piece)).await?;
-                while let Some((_, piece)) = self.next(&mut reply.reader).await? {
-                    self.sender.chunk(as_bytes(&piece)).await?;
+                sender.chunk(as_bytes(&chunk)).await?;
+                while let Some((_, chunk)) = self.next(&mut reply.reader).await? {
+                    self.sender.chunk(as_bytes(&chunk)).await?;
                 }
                 self.sender.end_chunks().await?;
                 Ok(AfterResponse::Keep)
             }
             _ => {
                 self.begin_events(reply).await?;
-                self.send_event(&reply.reader, number, &piece, reply.is_resumable)
+                self.send_event(&reply.reader, number, &chunk, reply.is_resumable)
                     .await?;
                 self.send_events(&mut reply.reader, reply.is_resumable)
                     .await
@@ -106,20 +106,21 @@ impl Connection {
         &mut self,
         status: u16,
         reply: &Reply,
-        piece: &Chunk,
+        chunk: &Chunk,
     ) -> Result<AfterResponse, ConnectionCut> {
-        let mut answer = CannedResponse::json(status, as_bytes(piece));
-        answer.headers.extend(reply.headers.iter().cloned());
-        self.respond(answer).await
+        let mut response = CannedResponse::json(status, as_bytes(chunk));
+        response.headers.extend(reply.headers.iter().cloned());
+        self.respond(response).await
     }
 
-    /// Starts an event stream, with an empty event first so that the client can resume it.
+    /// Starts an event stream. If the protocol version requires it, an empty event comes first, so
+    /// that the client has an event id to resume from.
     async fn begin_events(&mut self, reply: &Reply) -> Result<(), ConnectionCut> {
         let headers = &reply.headers;
         self.sender
             .begin_chunks("text/event-stream", headers)
             .await?;
-        if reply.is_resumable && self.state.primes_streams() {
+        if reply.is_resumable && self.state.starts_with_empty_event() {
             let first = format!("id: {}-0\ndata: \n\n", reply.reader.stream.number);
             self.sender.chunk(first.as_bytes()).await?;
         }
@@ -139,8 +140,8 @@ impl Connection {
         reader: &mut EventLogReader,
         is_resumable: bool,
     ) -> Result<AfterResponse, ConnectionCut> {
-        while let Some((number, piece)) = self.next(reader).await? {
-            self.send_event(reader, number, &piece, is_resumable)
+        while let Some((number, chunk)) = self.next(reader).await? {
+            self.send_event(reader, number, &chunk, is_resumable)
                 .await?;
         }
         self.sender.end_chunks().await?;
@@ -151,31 +152,34 @@ impl Connection {
         &mut self,
         reader: &EventLogReader,
         number: u64,
-        piece: &Chunk,
+        chunk: &Chunk,
         is_resumable: bool,
     ) -> Result<(), ConnectionCut> {
         let id = is_resumable.then(|| format!("{}-{number}", reader.stream.number));
-        self.sender.chunk(&as_event(piece, id.as_deref())).await
+        self.sender.chunk(&as_event(chunk, id.as_deref())).await
     }
 
-    /// The next chunk; fails if the client disconnects.
+    /// Returns the next chunk. Fails if the client disconnects.
     async fn next(
         &mut self,
         reader: &mut EventLogReader,
     ) -> Result<Option<(u64, Chunk)>, ConnectionCut> {
         tokio::select! {
             biased;
-            piece = reader.next() => Ok(piece),
+            chunk = reader.next() => Ok(chunk),
             () = self.receiver.closed() => Err(ConnectionCut),
         }
     }
 
-    /// Waits until the request was executed and its answer is available.
-    async fn wait_answer(&mut self, reader: &mut EventLogReader) -> Result<(), ConnectionCut> {
-        while let Some((_, piece)) = self.next(reader).await? {
+    /// Waits until the handler has produced the response.
+    async fn wait_for_response(
+        &mut self,
+        reader: &mut EventLogReader,
+    ) -> Result<(), ConnectionCut> {
+        while let Some((_, chunk)) = self.next(reader).await? {
             if matches!(
-                FirstChunk::of(&piece),
-                FirstChunk::Answer | FirstChunk::Error(_)
+                FirstChunk::of(&chunk),
+                FirstChunk::Response | FirstChunk::Error(_)
             ) {
                 break;
             }
@@ -184,9 +188,9 @@ impl Connection {
     }
 }
 
-/// The kind of the first chunk of an answer.
+/// The kind of the first chunk of a response.
 enum FirstChunk {
-    Answer,
+    Response,
     Error(i64),
     /// A notification or request of the server.
     ServerMessage,
@@ -194,8 +198,8 @@ enum FirstChunk {
 }
 
 impl FirstChunk {
-    fn of(piece: &Chunk) -> Self {
-        let Chunk::Line(line) = piece else {
+    fn of(chunk: &Chunk) -> Self {
+        let Chunk::Line(line) = chunk else {
             return Self::Junk;
         };
         let Ok(message) = serde_json::from_str::<Value>(line) else {
@@ -207,13 +211,13 @@ impl FirstChunk {
         } else if message.get("method").is_some() {
             Self::ServerMessage
         } else {
-            Self::Answer
+            Self::Response
         }
     }
 }
 
-fn as_bytes(piece: &Chunk) -> &[u8] {
-    match piece {
+fn as_bytes(chunk: &Chunk) -> &[u8] {
+    match chunk {
         Chunk::Line(line) => line.as_bytes(),
         Chunk::Bytes(bytes) => bytes,
     }

@@ -1,14 +1,14 @@
-//! Default answer of `completion/complete`.
+//! Default response to `completion/complete`.
 
 use serde_json::{Value, json};
 
-use super::{DefaultAnswer, INVALID_PARAMS, Request, ServerState, complete as mark_complete};
+use super::{DefaultResponse, INVALID_PARAMS, Request, ServerState, complete as mark_complete};
 use crate::script::Completion;
 
-/// The protocol's limit of values per answer.
+/// Maximum number of values per response, set by the protocol.
 const MAX_VALUES: usize = 100;
 
-pub(super) fn complete(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+pub(super) fn complete(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let subject = request.params.get("ref");
     let field = |name: &str| text(subject.and_then(|subject| subject.get(name)));
@@ -24,11 +24,11 @@ pub(super) fn complete(state: &ServerState, request: &Request, modern: bool) -> 
             (uri, is_known)
         }
         other => {
-            return DefaultAnswer::error(INVALID_PARAMS, format!("unknown kind of ref: {other}"));
+            return DefaultResponse::error(INVALID_PARAMS, format!("unknown kind of ref: {other}"));
         }
     };
     if !known {
-        return DefaultAnswer::error(INVALID_PARAMS, format!("nothing to complete for: {of}"));
+        return DefaultResponse::error(INVALID_PARAMS, format!("nothing to complete for: {of}"));
     }
     let argument = request.params.get("argument");
     let argument = |name: &str| text(argument.and_then(|argument| argument.get(name)));
@@ -51,7 +51,7 @@ pub(super) fn complete(state: &ServerState, request: &Request, modern: bool) -> 
         "total": values.len(),
         "hasMore": values.len() > MAX_VALUES,
     });
-    DefaultAnswer::Result(mark_complete(json!({"completion": completion}), modern))
+    DefaultResponse::Result(mark_complete(json!({"completion": completion}), modern))
 }
 
 fn has(entries: &[Value], key: &str, value: &str) -> bool {

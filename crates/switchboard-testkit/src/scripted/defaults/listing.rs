@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{DefaultAnswer, INVALID_PARAMS, Request, add_cache_hints, complete, insert};
+use super::{DefaultResponse, INVALID_PARAMS, Request, add_cache_hints, complete, insert};
 use crate::script::{Cursors, Script};
 
-/// Members of an entry that are never sent.
+/// Members of an entry that only the server uses and never sends.
 const PRIVATE: [&str; 5] = ["text", "blob", "contents", "changes", "messages"];
 
 /// A complete list.
@@ -20,8 +20,8 @@ impl Listing {
         Self { key, entries }
     }
 
-    /// The page that the request asks for.
-    pub(super) fn page(&self, script: &Script, request: &Request, modern: bool) -> DefaultAnswer {
+    /// Returns the requested page.
+    pub(super) fn page(&self, script: &Script, request: &Request, modern: bool) -> DefaultResponse {
         let count = self.entries.len();
         let size = script.page_size.unwrap_or(count).max(1);
         let page = match request.params.get("cursor") {
@@ -29,7 +29,7 @@ impl Listing {
             Some(cursor) => cursor.as_str().and_then(|cursor| page_of(cursor, script)),
         };
         let Some(page) = page else {
-            return DefaultAnswer::error(INVALID_PARAMS, "unknown cursor");
+            return DefaultResponse::error(INVALID_PARAMS, "unknown cursor");
         };
         let entries = self
             .entries
@@ -51,7 +51,7 @@ impl Listing {
         if modern {
             add_cache_hints(&mut result, script);
         }
-        DefaultAnswer::Result(complete(result, modern))
+        DefaultResponse::Result(complete(result, modern))
     }
 
     fn without_private(&self, entry: &Value) -> Value {

@@ -1,17 +1,17 @@
-//! Default answer of `prompts/get`.
+//! Default response to `prompts/get`.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::super::catalog;
-use super::{DefaultAnswer, INVALID_PARAMS, Request, complete, insert};
+use super::{DefaultResponse, INVALID_PARAMS, Request, complete, insert};
 
-pub(super) fn get(prompts: &[Value], request: &Request, modern: bool) -> DefaultAnswer {
+pub(super) fn get(prompts: &[Value], request: &Request, modern: bool) -> DefaultResponse {
     let name = request.subject().unwrap_or_default();
     let is_named = |prompt: &&Value| prompt.get("name").is_some_and(|found| found == name);
     let Some(prompt) = prompts.iter().find(is_named) else {
-        return DefaultAnswer::error(INVALID_PARAMS, format!("unknown prompt: {name}"));
+        return DefaultResponse::error(INVALID_PARAMS, format!("unknown prompt: {name}"));
     };
     let mut values = BTreeMap::new();
     let arguments = prompt.get("arguments").and_then(Value::as_array);
@@ -20,7 +20,7 @@ pub(super) fn get(prompts: &[Value], request: &Request, modern: bool) -> Default
         let name = name.unwrap_or_default();
         let given = request.argument(name).and_then(Value::as_str);
         if given.is_none() && argument.get("required") == Some(&json!(true)) {
-            return DefaultAnswer::error(INVALID_PARAMS, format!("missing argument: {name}"));
+            return DefaultResponse::error(INVALID_PARAMS, format!("missing argument: {name}"));
         }
         values.insert(name.to_owned(), given.unwrap_or_default().to_owned());
     }
@@ -28,7 +28,7 @@ pub(super) fn get(prompts: &[Value], request: &Request, modern: bool) -> Default
     fill_all_placeholders(&mut messages, &values);
     let mut result = json!({"messages": messages});
     insert(&mut result, "description", prompt.get("description"));
-    DefaultAnswer::Result(complete(result, modern))
+    DefaultResponse::Result(complete(result, modern))
 }
 
 /// Replaces placeholders in every string inside a value.

@@ -1,15 +1,15 @@
-//! Default answers of `resources/read` and of the legacy subscription methods.
+//! Default responses to `resources/read` and to the legacy subscription methods.
 
 use serde_json::{Value, json};
 
-use super::{DefaultAnswer, INVALID_PARAMS, Request, ServerState, add_cache_hints, complete};
+use super::{DefaultResponse, INVALID_PARAMS, Request, ServerState, add_cache_hints, complete};
 
 /// Error code of the legacy revisions for an unknown resource.
 const NOT_FOUND: i64 = -32002;
 
-pub(super) fn read(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+pub(super) fn read(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {
     let Some(uri) = uri_of(request) else {
-        return DefaultAnswer::error(INVALID_PARAMS, "uri is missing");
+        return DefaultResponse::error(INVALID_PARAMS, "uri is missing");
     };
     let Some(contents) = state.platform.catalog().read(uri) else {
         return not_found(uri, modern);
@@ -18,27 +18,27 @@ pub(super) fn read(state: &ServerState, request: &Request, modern: bool) -> Defa
     if modern {
         add_cache_hints(&mut result, &state.script());
     }
-    DefaultAnswer::Result(complete(result, modern))
+    DefaultResponse::Result(complete(result, modern))
 }
 
-pub(super) fn subscribe(state: &ServerState, request: &Request) -> DefaultAnswer {
+pub(super) fn subscribe(state: &ServerState, request: &Request) -> DefaultResponse {
     let Some(uri) = uri_of(request) else {
-        return DefaultAnswer::error(INVALID_PARAMS, "uri is missing");
+        return DefaultResponse::error(INVALID_PARAMS, "uri is missing");
     };
     if !state.platform.catalog().has(uri) {
         return not_found(uri, false);
     }
-    DefaultAnswer::Subscribe {
+    DefaultResponse::Subscribe {
         uri: uri.to_owned(),
     }
 }
 
-pub(super) fn unsubscribe(request: &Request) -> DefaultAnswer {
+pub(super) fn unsubscribe(request: &Request) -> DefaultResponse {
     match uri_of(request) {
-        Some(uri) => DefaultAnswer::Unsubscribe {
+        Some(uri) => DefaultResponse::Unsubscribe {
             uri: uri.to_owned(),
         },
-        None => DefaultAnswer::error(INVALID_PARAMS, "uri is missing"),
+        None => DefaultResponse::error(INVALID_PARAMS, "uri is missing"),
     }
 }
 
@@ -46,8 +46,8 @@ fn uri_of(request: &Request) -> Option<&str> {
     request.params.get("uri").and_then(Value::as_str)
 }
 
-fn not_found(uri: &str, modern: bool) -> DefaultAnswer {
-    DefaultAnswer::Error {
+fn not_found(uri: &str, modern: bool) -> DefaultResponse {
+    DefaultResponse::Error {
         code: if modern { INVALID_PARAMS } else { NOT_FOUND },
         message: format!("resource not found: {uri}"),
         data: Some(json!({"uri": uri})),

@@ -1,17 +1,17 @@
-//! Default answers of the tool `research`, which can run as a task, and of the task methods of both
-//! eras.
+//! Default behaviour of the tool `research`, which can run as a task, and of the task methods of
+//! both eras.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::super::tasks::{TaskFormat, TaskSpec};
-use super::{DefaultAnswer, INVALID_PARAMS, Listing, METHOD_NOT_FOUND, SideEffect};
+use super::{DefaultResponse, INVALID_PARAMS, Listing, METHOD_NOT_FOUND, SideEffect};
 use super::{META_CAPABILITIES, Request, ServerState, complete, insert, text_result};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const MISSING_CAPABILITY: i64 = -32021;
-/// Number of steps if the call does not set it.
+/// Number of steps if the call has no argument `steps`.
 const DEFAULT_STEPS: u64 = 3;
 
 /// Whether the server declares tasks in this era.
@@ -32,8 +32,8 @@ pub(super) fn declares_tasks(request: &Request) -> bool {
     extensions.is_some_and(|extensions| extensions.get(EXTENSION).is_some())
 }
 
-pub(super) fn reject_undeclared() -> DefaultAnswer {
-    DefaultAnswer::Error {
+pub(super) fn reject_undeclared() -> DefaultResponse {
+    DefaultResponse::Error {
         code: MISSING_CAPABILITY,
         message: format!("the client lacks the extension {EXTENSION}"),
         data: Some(json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}})),
@@ -41,7 +41,7 @@ pub(super) fn reject_undeclared() -> DefaultAnswer {
 }
 
 /// Calls `research`: as a task if client and server support tasks, else as a slow call.
-pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
+pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {
     let script = state.script();
     let task_params = request.params.get("task");
     let support = task_support(state);
@@ -56,48 +56,48 @@ pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> 
         return if modern {
             reject_undeclared()
         } else {
-            DefaultAnswer::error(METHOD_NOT_FOUND, "research must be called as a task")
+            DefaultResponse::error(METHOD_NOT_FOUND, "research must be called as a task")
         };
     }
     if !is_task && !modern && task_params.is_some() {
-        return DefaultAnswer::error(METHOD_NOT_FOUND, "research cannot be called as a task");
+        return DefaultResponse::error(METHOD_NOT_FOUND, "research cannot be called as a task");
     }
     let flag = |name: &str| request.argument(name) == Some(&json!(true));
     let topic = request.argument("topic").and_then(Value::as_str);
     let steps = request.argument("steps").and_then(Value::as_u64);
-    let asked_ttl = task_params
+    let requested_ttl = task_params
         .and_then(|task| task.get("ttl"))
         .and_then(Value::as_u64);
     let spec = TaskSpec {
         topic: topic.unwrap_or("anything").to_owned(),
         steps: steps.unwrap_or(DEFAULT_STEPS).max(1),
-        asks: flag("ask"),
+        requests_input: flag("ask"),
         fails: flag("fail"),
-        ttl_ms: asked_ttl.or(script.task_options.ttl_ms),
+        ttl_ms: requested_ttl.or(script.task_options.ttl_ms),
     };
     state.platform.count_key("ran research");
     if !is_task {
         let pause = Duration::from_millis(script.task_options.poll_ms.unwrap_or_default());
         let TaskSpec { topic, steps, .. } = &spec;
-        return DefaultAnswer::Sleep {
+        return DefaultResponse::Sleep {
             time: pause.saturating_mul(u32::try_from(*steps).unwrap_or(u32::MAX)),
             result: text_result(&format!("research on {topic} in {steps} steps"), modern),
         };
     }
     let tasks = state.platform.catalog().tasks();
     let id = tasks.create(spec, &script.task_options);
-    let form = if modern {
+    let format = if modern {
         TaskFormat::Modern
     } else {
         TaskFormat::Legacy
     };
-    let mut result = tasks.to_json(&id, form).unwrap_or_default();
+    let mut result = tasks.to_json(&id, format).unwrap_or_default();
     if modern {
         insert(&mut result, "resultType", Some(&"task"));
     } else {
         result = json!({"task": result});
     }
-    DefaultAnswer::WithSideEffect {
+    DefaultResponse::WithSideEffect {
         effect: SideEffect::NotifyTask { id, modern },
         result,
     }
@@ -116,12 +116,12 @@ fn task_support(state: &ServerState) -> String {
         .to_owned()
 }
 
-/// Answers a task method; `None` if the server has no tasks or the era lacks the method.
-pub(super) fn answer(
+/// Handles a task method; `None` if the server has no tasks or the era lacks the method.
+pub(super) fn respond(
     state: &ServerState,
     request: &Request,
     modern: bool,
-) -> Option<DefaultAnswer> {
+) -> Option<DefaultResponse> {
     let method = request.method.strip_prefix("tasks/")?;
     if !has_tasks(state, modern) {
         return None;
@@ -143,35 +143,35 @@ pub(super) fn answer(
         return Some(Listing::of("tasks", tasks).page(&state.script(), request, false));
     }
     let id = request.params.get("taskId").and_then(Value::as_str);
-    let answer = id.and_then(|id| answer_for_task(state, request, method, id, modern));
+    let response = id.and_then(|id| respond_for_task(state, request, method, id, modern));
     let missing = || {
-        DefaultAnswer::error(
+        DefaultResponse::error(
             INVALID_PARAMS,
             format!("no such task: {}", id.unwrap_or("")),
         )
     };
-    Some(answer.unwrap_or_else(missing))
+    Some(response.unwrap_or_else(missing))
 }
 
-/// Answers a method about one task; `None` if the id is unknown.
-fn answer_for_task(
+/// Handles a method for one task; `None` if the id is unknown.
+fn respond_for_task(
     state: &ServerState,
     request: &Request,
     method: &str,
     id: &str,
     modern: bool,
-) -> Option<DefaultAnswer> {
+) -> Option<DefaultResponse> {
     let tasks = state.platform.catalog().tasks();
     match (method, modern) {
         ("get", _) => {
             tasks.poll(id);
-            let form = if modern {
+            let format = if modern {
                 TaskFormat::ModernDetailed
             } else {
                 TaskFormat::Legacy
             };
-            let task = tasks.to_json(id, form)?;
-            Some(DefaultAnswer::Result(complete(task, modern)))
+            let task = tasks.to_json(id, format)?;
+            Some(DefaultResponse::Result(complete(task, modern)))
         }
         ("update", true) => {
             tasks.progress(id)?;
@@ -180,22 +180,22 @@ fn answer_for_task(
                 .get("inputResponses")
                 .and_then(Value::as_object);
             for (key, response) in responses.into_iter().flatten() {
-                tasks.answer(id, key, response);
+                tasks.answer_input(id, key, response);
             }
-            Some(DefaultAnswer::Result(complete(json!({}), true)))
+            Some(DefaultResponse::Result(complete(json!({}), true)))
         }
         ("cancel", true) => {
             tasks.cancel(id)?;
-            Some(DefaultAnswer::Result(complete(json!({}), true)))
+            Some(DefaultResponse::Result(complete(json!({}), true)))
         }
         ("cancel", false) => Some(if tasks.cancel(id)? {
-            DefaultAnswer::Result(tasks.to_json(id, TaskFormat::Legacy)?)
+            DefaultResponse::Result(tasks.to_json(id, TaskFormat::Legacy)?)
         } else {
-            DefaultAnswer::error(INVALID_PARAMS, format!("{id} has already ended"))
+            DefaultResponse::error(INVALID_PARAMS, format!("{id} has already ended"))
         }),
         ("result", false) => {
             tasks.progress(id)?;
-            Some(DefaultAnswer::AwaitTask { id: id.to_owned() })
+            Some(DefaultResponse::AwaitTask { id: id.to_owned() })
         }
         _ => None,
     }

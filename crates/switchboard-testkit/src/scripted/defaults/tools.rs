@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::listeners::{PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED, UPDATED};
-use super::{DefaultAnswer, Request, ServerState, SideEffect, insert, tasks, text_result};
+use super::{DefaultResponse, Request, ServerState, SideEffect, insert, tasks, text_result};
 use crate::script::resource;
 
-pub(super) fn call(state: &ServerState, request: &Request, modern: bool) -> DefaultAnswer {
-    let text = |text: &str| DefaultAnswer::Result(text_result(text, modern));
+pub(super) fn call(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {
+    let text = |text: &str| DefaultResponse::Result(text_result(text, modern));
     let platform = &state.platform;
     match request.subject().unwrap_or_default() {
         "echo" => text(
@@ -18,13 +18,13 @@ pub(super) fn call(state: &ServerState, request: &Request, modern: bool) -> Defa
                 .and_then(Value::as_str)
                 .unwrap_or_default(),
         ),
-        "add" => DefaultAnswer::Result(add(request, modern)),
+        "add" => DefaultResponse::Result(add(request, modern)),
         "sleep" => {
             let ms = request
                 .argument("ms")
                 .and_then(Value::as_u64)
                 .unwrap_or_default();
-            DefaultAnswer::Sleep {
+            DefaultResponse::Sleep {
                 time: Duration::from_millis(ms),
                 result: text_result(&format!("slept {ms} ms"), modern),
             }
@@ -54,12 +54,12 @@ fn call_catalog_tool(
     request: &Request,
     tool: &str,
     modern: bool,
-) -> Option<DefaultAnswer> {
+) -> Option<DefaultResponse> {
     let catalog = state.platform.catalog();
     let argument = |name: &str| request.argument(name).and_then(Value::as_str);
     let uri = argument("uri").unwrap_or_default();
     let text = argument("text").unwrap_or_default();
-    let announce = |method, params| DefaultAnswer::WithSideEffect {
+    let announce = |method, params| DefaultResponse::WithSideEffect {
         effect: SideEffect::Announce { method, params },
         result: text_result("done", modern),
     };
@@ -81,23 +81,25 @@ fn call_catalog_tool(
             let Ok(flood) = serde_json::from_value(arguments) else {
                 return Some(failure("invalid flood: count is required", modern));
             };
-            DefaultAnswer::WithSideEffect {
+            DefaultResponse::WithSideEffect {
                 effect: SideEffect::Flood(flood),
                 result: text_result("started", modern),
             }
         }
         "counts" => {
-            DefaultAnswer::Result(text_result(&json!(catalog.counts()).to_string(), modern))
+            DefaultResponse::Result(text_result(&json!(catalog.counts()).to_string(), modern))
         }
-        "subscribed" => DefaultAnswer::Result(text_result(&state.subscribed().join("\n"), modern)),
+        "subscribed" => {
+            DefaultResponse::Result(text_result(&state.subscribed().join("\n"), modern))
+        }
         _ => return None,
     })
 }
 
-fn failure(text: &str, modern: bool) -> DefaultAnswer {
+fn failure(text: &str, modern: bool) -> DefaultResponse {
     let mut result = text_result(text, modern);
     insert(&mut result, "isError", Some(&true));
-    DefaultAnswer::Result(result)
+    DefaultResponse::Result(result)
 }
 
 fn add(request: &Request, modern: bool) -> Value {

@@ -1,10 +1,10 @@
-//! Writes the answers of a handler and the messages that it sends on its own.
+//! Writes the responses of a handler and the other messages that it sends.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::super::defaults::{self, DefaultAnswer, SideEffect};
+use super::super::defaults::{self, DefaultResponse, SideEffect};
 use super::super::listeners::UPDATED;
 use super::super::message::{Request, error_line, result_line};
 use super::super::output::Chunk;
@@ -16,12 +16,12 @@ use crate::script::{Era, ListenEnding, ServerRequest};
 /// Bytes per write of a stderr flood.
 const FLOOD_CHUNK: usize = 64 * 1024;
 
-/// Answers.
+/// Responses.
 impl Handler {
     fn id(&self) -> Result<&Value, StepsStopped> {
         let id = self.request.as_ref().map(|request| &request.id);
         id.filter(|id| !id.is_null()).ok_or_else(|| {
-            self.state.script_error("no request to answer");
+            self.state.script_error("no request to respond to");
             StepsStopped
         })
     }
@@ -63,41 +63,41 @@ impl Handler {
         self.reply_text(&"x".repeat(padding)).await
     }
 
-    pub(super) async fn answer_default(&mut self) -> Result<(), StepsStopped> {
+    pub(super) async fn reply_default(&mut self) -> Result<(), StepsStopped> {
         let Some(request) = self.request.clone() else {
-            self.state.script_error("no message to answer");
+            self.state.script_error("no message to respond to");
             return Err(StepsStopped);
         };
         if request.id.is_null() {
             defaults::handle_notification(&self.state, &request);
             return Ok(());
         }
-        match defaults::answer(&self.state, &request) {
-            DefaultAnswer::Result(result) => self.reply(&result).await,
-            DefaultAnswer::Error {
+        match defaults::respond(&self.state, &request) {
+            DefaultResponse::Result(result) => self.reply(&result).await,
+            DefaultResponse::Error {
                 code,
                 message,
                 data,
             } => self.reply_error(code, &message, data.as_ref()).await,
-            DefaultAnswer::Sleep { time, result } => {
+            DefaultResponse::Sleep { time, result } => {
                 self.wait_unless_cancelled(tokio::time::sleep(time)).await?;
                 self.reply(&result).await
             }
-            DefaultAnswer::Listen { filter } => self.listen(&request.id, filter).await,
-            DefaultAnswer::Subscribe { uri } => {
+            DefaultResponse::Listen { filter } => self.listen(&request.id, filter).await,
+            DefaultResponse::Subscribe { uri } => {
                 self.state.subscribe(&self.scope, &uri);
                 self.reply(&json!({})).await
             }
-            DefaultAnswer::Unsubscribe { uri } => {
+            DefaultResponse::Unsubscribe { uri } => {
                 self.state.unsubscribe(&self.scope, &uri);
                 self.reply(&json!({})).await
             }
-            DefaultAnswer::AwaitTask { id } => self.await_task(&id).await,
-            DefaultAnswer::WithSideEffect { effect, result } => {
+            DefaultResponse::AwaitTask { id } => self.await_task(&id).await,
+            DefaultResponse::WithSideEffect { effect, result } => {
                 self.apply_effect(effect, &result).await
             }
-            DefaultAnswer::Silence => self.wait_unless_cancelled(std::future::pending()).await,
-            DefaultAnswer::Exit(code) => self.end(ServerExit::Exited(code)),
+            DefaultResponse::Silence => self.wait_unless_cancelled(std::future::pending()).await,
+            DefaultResponse::Exit(code) => self.exit(ServerExit::Exited(code)),
         }
     }
 
@@ -129,7 +129,7 @@ impl Handler {
         }
     }
 
-    /// Applies the side effect of a tool call, then answers.
+    /// Applies the side effect of a tool call, then sends the result.
     async fn apply_effect(
         &mut self,
         effect: SideEffect,
@@ -151,7 +151,7 @@ impl Handler {
     }
 }
 
-/// Messages other than answers.
+/// Messages other than responses.
 impl Handler {
     pub(super) async fn publish(
         &self,
@@ -204,10 +204,10 @@ impl Handler {
         let response = request.wait.then(|| self.state.await_response(&id));
         self.write_line(&message.to_string()).await?;
         if let Some(response) = response {
-            let mut answer = None;
-            self.wait_unless_cancelled(async { answer = response.await.ok() })
+            let mut received = None;
+            self.wait_unless_cancelled(async { received = response.await.ok() })
                 .await?;
-            self.last_response = answer;
+            self.last_response = received;
         }
         Ok(())
     }
@@ -221,12 +221,12 @@ impl Handler {
 
     pub(super) async fn flood_stderr(&mut self, bytes: Option<u64>) -> Result<(), StepsStopped> {
         let line = format!("{}\n", "scripted flood ".repeat(8));
-        let piece: Vec<u8> = line.bytes().cycle().take(FLOOD_CHUNK).collect();
+        let chunk: Vec<u8> = line.bytes().cycle().take(FLOOD_CHUNK).collect();
         let mut left = bytes.unwrap_or(u64::MAX);
         while left > 0 {
             let now = left.min(FLOOD_CHUNK as u64);
-            let length = usize::try_from(now).unwrap_or(piece.len());
-            let part = piece.get(..length).unwrap_or(&piece);
+            let length = usize::try_from(now).unwrap_or(chunk.len());
+            let part = chunk.get(..length).unwrap_or(&chunk);
             self.state
                 .platform
                 .stderr(part)

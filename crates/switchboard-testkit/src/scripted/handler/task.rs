@@ -11,8 +11,8 @@ use crate::script::ServerRequest;
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 impl Handler {
-    /// Answers with the result of a task after it ended. Sends the task's input requests to the
-    /// client.
+    /// Waits until a task has ended and sends its result. Sends the input request of the task to
+    /// the client.
     pub(super) async fn await_task(&mut self, id: &str) -> Result<(), StepsStopped> {
         let state = Arc::clone(&self.state);
         let tasks = state.platform.catalog().tasks();
@@ -24,11 +24,11 @@ impl Handler {
                         .await?;
                     tasks.poll(id);
                 }
-                Some(TaskProgress::Asking(params)) => {
+                Some(TaskProgress::InputRequired(params)) => {
                     self.send_request(&question(params, &related)).await?;
                     let answer = self.last_response.take().unwrap_or_default();
                     let answer = answer.get("result").unwrap_or(&Value::Null);
-                    tasks.answer(id, question_key(), answer);
+                    tasks.answer_input(id, question_key(), answer);
                 }
                 Some(TaskProgress::Result(mut result)) => {
                     add_meta(&mut result, &related);
@@ -50,7 +50,7 @@ impl Handler {
         if !self.state.script().task_options.advance_by_time {
             return;
         }
-        let (method, form) = if modern {
+        let (method, format) = if modern {
             ("notifications/tasks", TaskFormat::ModernDetailed)
         } else {
             ("notifications/tasks/status", TaskFormat::Legacy)
@@ -62,7 +62,7 @@ impl Handler {
             let mut last_sent = Value::Null;
             loop {
                 tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
-                let Some(task) = tasks.to_json(&id, form) else {
+                let Some(task) = tasks.to_json(&id, format) else {
                     return;
                 };
                 if task != last_sent && state.announce(method, Some(&task)).await.is_err() {
@@ -81,7 +81,7 @@ impl Handler {
     }
 }
 
-/// The request by which a task asks a legacy client for input.
+/// Returns the request with which a task requests input from a legacy client.
 fn question(mut params: Value, related: &Value) -> ServerRequest {
     add_meta(&mut params, related);
     ServerRequest {
