@@ -1,4 +1,4 @@
-//! Checks that hold for every call, however its connection failed.
+//! Checks of at-most-once delivery that every call must pass, with and without faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use switchboard::{CallError, Output};
 
 use crate::fault_plan::{CallPlan, ServerAction};
 
-/// What happened to one call, collected when the run is over.
+/// The outcome of one call and what the server recorded about it.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     /// `None` if the caller dropped the call.
@@ -76,7 +76,8 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
         {
             Ok(CallEnding::ErrorResponse)
         }
-        // The incomplete response and the response to another call share one line.
+        // The server wrote half a response and crashed. A response to another call may follow
+        // on the same line, which makes the line invalid.
         Some(Err(CallError::InvalidResponse { .. }))
             if once && call.action == ServerAction::CrashMidResponse =>
         {

@@ -23,7 +23,7 @@ const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 /// Name of the file in which the child records the messages it read.
 const RECORD: &str = "received";
 
-/// Runs a seed on `host`. The host has no server before and after the run.
+/// Runs a seed on `host`. The run adds a server to the host and removes it at the end.
 pub(crate) async fn run(host: &Host, seed: u64) -> Result<EndingCounts, String> {
     let plan = ChildPlan::generate(seed);
     let outcome = timeout(HANG_TIMEOUT, run_plan(host, &plan)).await;
@@ -67,7 +67,7 @@ async fn run_plan(host: &Host, plan: &ChildPlan) -> Result<EndingCounts, String>
     Ok(counts)
 }
 
-/// Kills the child at a random point.
+/// Kills the child after this time, if the plan says so.
 async fn kill(tag: &str, after: Option<Duration>) {
     let Some(after) = after else { return };
     sleep(after).await;

@@ -23,7 +23,7 @@ const LONG_STALL: Duration = Duration::from_secs(90);
 pub(crate) struct SeedPlan {
     pub(crate) servers: Vec<ServerPlan>,
     pub(crate) calls: Vec<CallPlan>,
-    /// When `Host::reconnect` is called, and for which server.
+    /// When the test calls `Host::reconnect`, and for which server.
     pub(crate) reconnect: Option<(Duration, usize)>,
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct ServerPlan {
     era: Era,
     /// The server answers one request after the other.
     is_serial: bool,
-    /// Faults of the n-th connection. Later connections are faultless.
-    pub(crate) links: Vec<LinkPlan>,
+    /// Faults of the n-th connection. Connections without a plan have no faults.
+    pub(crate) connections: Vec<ConnectionPlan>,
 }
 
 /// The faults of one connection.
 #[derive(Clone, Debug)]
-pub(crate) struct LinkPlan {
+pub(crate) struct ConnectionPlan {
     /// The connection attempt fails.
     pub(crate) is_refused: bool,
     /// The fault offsets count from the first call instead of from the start of the connection.
@@ -123,12 +123,12 @@ impl SeedPlan {
         }
     }
 
-    /// The calls to one server.
+    /// Returns the calls to one server.
     pub(crate) fn calls_of(&self, server: usize) -> impl Iterator<Item = &CallPlan> {
         self.calls.iter().filter(move |call| call.server == server)
     }
 
-    /// Returns whether a server may stop responding while its connection stays open.
+    /// Returns whether the plan may make a server stop responding without closing its connection.
     pub(crate) fn may_stall(&self, server: usize) -> bool {
         let is_stall = |fault: &Fault| {
             matches!(
@@ -139,10 +139,13 @@ impl SeedPlan {
                     | FaultKind::Stall(_)
             )
         };
-        let links = self.servers.get(server).map_or(&[][..], |plan| &plan.links);
-        let mut faults = links
+        let connections = self
+            .servers
+            .get(server)
+            .map_or(&[][..], |plan| &plan.connections);
+        let mut faults = connections
             .iter()
-            .flat_map(|link| [&link.to_server, &link.to_host]);
+            .flat_map(|connection| [&connection.to_server, &connection.to_host]);
         faults.any(|fault| fault.as_ref().is_some_and(is_stall))
             || self
                 .calls_of(server)
@@ -155,7 +158,7 @@ impl SeedPlan {
 pub(crate) struct ChildPlan {
     pub(crate) server: ServerPlan,
     pub(crate) calls: Vec<CallPlan>,
-    /// When the child is killed.
+    /// When the test kills the child.
     pub(crate) killed_after: Option<Duration>,
 }
 
@@ -181,21 +184,21 @@ impl ChildPlan {
 impl ServerPlan {
     fn generate(rng: &mut Rng, traffic: usize) -> Self {
         let era = if rng.bool() { Era::Legacy } else { Era::Modern };
-        let mut links = vec![LinkPlan::first(rng, traffic)];
-        while one_in(rng, 2) && links.len() < 4 {
-            links.push(LinkPlan::later(rng, traffic));
+        let mut connections = vec![ConnectionPlan::first(rng, traffic)];
+        while one_in(rng, 2) && connections.len() < 4 {
+            connections.push(ConnectionPlan::later(rng, traffic));
         }
         Self {
             era,
             // A modern session keeps a subscription request open. A serial server would answer
             // nothing after it.
             is_serial: era == Era::Legacy && one_in(rng, 3),
-            links,
+            connections,
         }
     }
 
-    /// The server: one tool per call, and the tool `probe` that checks whether the server works
-    /// again.
+    /// Returns the script of the server. It has one tool per call, and the tool `probe`, which the
+    /// test calls after the faults.
     pub(crate) fn script<'c>(&self, calls: impl IntoIterator<Item = &'c CallPlan>) -> Script {
         let mut script = Script::of_era(self.era)
             .tool("probe")
@@ -209,7 +212,7 @@ impl ServerPlan {
     }
 }
 
-impl LinkPlan {
+impl ConnectionPlan {
     /// A connection without faults.
     pub(crate) const FAULTLESS: Self = Self {
         is_refused: false,
@@ -221,7 +224,7 @@ impl LinkPlan {
     };
 
     fn first(rng: &mut Rng, traffic: usize) -> Self {
-        let mut link = Self {
+        let mut connection = Self {
             starts_after_handshake: true,
             is_buffered: one_in(rng, 3),
             chunk_limit: chunk_limit(rng),
@@ -230,14 +233,14 @@ impl LinkPlan {
         match rng.u8(..10) {
             // Only the server's actions are faulty.
             0 | 1 => {}
-            2..=5 => link.to_server = Some(Fault::in_writes(rng, traffic)),
-            6..=8 => link.to_host = Some(Fault::in_reads(rng, traffic)),
+            2..=5 => connection.to_server = Some(Fault::in_writes(rng, traffic)),
+            6..=8 => connection.to_host = Some(Fault::in_reads(rng, traffic)),
             _ => {
-                link.to_server = Some(Fault::in_writes(rng, traffic));
-                link.to_host = Some(Fault::in_reads(rng, traffic));
+                connection.to_server = Some(Fault::in_writes(rng, traffic));
+                connection.to_host = Some(Fault::in_reads(rng, traffic));
             }
         }
-        link
+        connection
     }
 
     fn later(rng: &mut Rng, traffic: usize) -> Self {
@@ -371,7 +374,7 @@ fn one_in(rng: &mut Rng, share: u8) -> bool {
     rng.u8(..share) == 0
 }
 
-/// Usually zero.
+/// Returns zero in most cases.
 fn random_delay(rng: &mut Rng) -> Duration {
     match rng.u8(..8) {
         0..=4 => Duration::ZERO,

@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::assertions::{CallRecord, EndingCounts, check_call};
 use crate::common::{InMemory, permissive};
 use crate::fault_plan::{CallPlan, SeedPlan};
-use crate::faulty_link::{FaultSwitch, FaultyConnector};
+use crate::faulty_connection::{FaultSwitch, FaultyConnector};
 use crate::planned_call::{CallResult, make_call};
 
 /// Longer than any operation of a host may take.
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
-/// Time in which messages that are still queued reach the server.
+/// Time after the calls in which queued messages still reach the server.
 const SETTLE_TIME: Duration = Duration::from_secs(10 * 60);
 /// Maximum time for a host to reconnect a server, including the delays between attempts.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(20 * 60);
@@ -53,7 +53,8 @@ impl<'p> Run<'p> {
         let mut servers = Vec::new();
         for (number, planned) in plan.servers.iter().enumerate() {
             let server = MemoryServer::new(planned.script(plan.calls_of(number)));
-            let connector = FaultyConnector::new(server.clone(), planned.links.clone(), &faults);
+            let connector =
+                FaultyConnector::new(server.clone(), planned.connections.clone(), &faults);
             builder = builder.connector(server_name(number), connector);
             servers.push(server);
         }
@@ -84,7 +85,7 @@ impl<'p> Run<'p> {
         let (outcomes, healthy, ()) = outcomes.map_err(|_| "the run hangs".to_owned())?;
         healthy.map_err(|error| format!("a call to the healthy server failed: {error}"))?;
 
-        self.faults.is_over.store(true, Ordering::Relaxed);
+        self.faults.is_disabled.store(true, Ordering::Relaxed);
         for number in 0..self.servers.len() {
             self.recover(number).await?;
         }
@@ -97,7 +98,9 @@ impl<'p> Run<'p> {
 
     async fn call_healthy_server(&self) -> Result<(), CallError> {
         for _ in 0..3 {
-            let echo = self.host.call("mcp__calm__echo", json!({"message": "hi"}));
+            let echo = self
+                .host
+                .call("mcp__healthy__echo", json!({"message": "hi"}));
             echo.await?;
             sleep(Duration::from_millis(30)).await;
         }
@@ -112,8 +115,8 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Checks that the server is reachable again after the faults. A stalled connection needs a
-    /// `reconnect`, because the host cannot detect it.
+    /// Checks that the server responds again after the faults. If its connection may be stalled,
+    /// the test calls `reconnect`, because the host cannot detect a stall.
     async fn recover(&self, number: usize) -> Result<(), String> {
         let name = server_name(number);
         let tool = format!("mcp__{name}__probe");
@@ -160,7 +163,7 @@ impl<'p> Run<'p> {
         Ok(counts)
     }
 
-    /// How often the server read a call completely, and how often it executed it.
+    /// Returns how often the server read the complete call, and how often it executed the call.
     fn deliveries_of(&self, call: &CallPlan) -> (usize, usize) {
         let Some(server) = self.servers.get(call.server) else {
             return (0, 0);

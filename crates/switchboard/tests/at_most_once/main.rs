@@ -14,7 +14,7 @@ mod child_process_run;
 #[path = "../common/mod.rs"]
 mod common;
 mod fault_plan;
-mod faulty_link;
+mod faulty_connection;
 mod in_memory_run;
 mod planned_call;
 
@@ -23,14 +23,14 @@ use std::sync::Arc;
 
 use assertions::{CallEnding, EndingCounts};
 use common::permissive;
-use fault_plan::{Fault, FaultKind, LinkPlan};
-use faulty_link::FaultyConnector;
+use fault_plan::{ConnectionPlan, Fault, FaultKind};
+use faulty_connection::FaultyConnector;
 use serde_json::json;
 use switchboard::status::ConnectionStatus;
 use switchboard::{Event, Readiness};
 use switchboard_testkit::{MemoryServer, Script, repetitions};
 
-/// With this many calls, every way to end must occur at least once.
+/// With at least this many calls, each `CallEnding` must occur at least once.
 const CALLS_FOR_ALL_ENDINGS: usize = 800;
 
 #[test]
@@ -88,16 +88,16 @@ fn run_all(count: u32, run: impl Fn(u64) -> Result<EndingCounts, String>) -> End
 
 #[tokio::test(start_paused = true)]
 async fn modern_server_lost_during_probe_reconnects() {
-    let closed_at_once = LinkPlan {
+    let closed_at_once = ConnectionPlan {
         to_host: Some(Fault {
             at: 0,
             kind: FaultKind::Close,
         }),
-        ..LinkPlan::FAULTLESS
+        ..ConnectionPlan::FAULTLESS
     };
     let server = MemoryServer::new(Script::modern().tool("echo"));
-    let links = vec![LinkPlan::FAULTLESS, closed_at_once];
-    let connector = FaultyConnector::new(server.clone(), links, &Arc::default());
+    let connections = vec![ConnectionPlan::FAULTLESS, closed_at_once];
+    let connector = FaultyConnector::new(server.clone(), connections, &Arc::default());
     let host = permissive().connector("s", connector).start().unwrap();
     host.wait_for(Readiness::All).await;
     let mut events = host.events();

@@ -15,21 +15,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::fault_plan::{Fault, FaultKind, LinkPlan};
+use crate::fault_plan::{ConnectionPlan, Fault, FaultKind};
 
 /// Switches the faults of all connections of a seed on and off.
 #[derive(Debug, Default)]
 pub(crate) struct FaultSwitch {
-    /// The first call has been made. Faults that start after the handshake count bytes from here.
+    /// True from the first call on. Faults that start after the handshake count bytes from then.
     pub(crate) is_armed: AtomicBool,
-    /// New connections are faultless from here on.
-    pub(crate) is_over: AtomicBool,
+    /// True after the calls. Later connections have no faults.
+    pub(crate) is_disabled: AtomicBool,
 }
 
-/// Opens one connection after the other, each with its own planned faults.
+/// Connects to the server. The n-th connection has the faults of the n-th plan.
 pub(crate) struct FaultyConnector {
     server: MemoryServer,
-    links: Vec<LinkPlan>,
+    connections: Vec<ConnectionPlan>,
     opened: AtomicUsize,
     faults: Arc<FaultSwitch>,
 }
@@ -37,12 +37,12 @@ pub(crate) struct FaultyConnector {
 impl FaultyConnector {
     pub(crate) fn new(
         server: MemoryServer,
-        links: Vec<LinkPlan>,
+        connections: Vec<ConnectionPlan>,
         faults: &Arc<FaultSwitch>,
     ) -> Self {
         Self {
             server,
-            links,
+            connections,
             opened: AtomicUsize::new(0),
             faults: Arc::clone(faults),
         }
@@ -50,10 +50,10 @@ impl FaultyConnector {
 
     fn open(&self) -> io::Result<ByteStreams> {
         let ordinal = self.opened.fetch_add(1, Ordering::Relaxed);
-        let is_over = self.faults.is_over.load(Ordering::Relaxed);
-        let planned = self.links.get(ordinal).filter(|_| !is_over);
-        let link = planned.cloned().unwrap_or(LinkPlan::FAULTLESS);
-        if link.is_refused {
+        let is_disabled = self.faults.is_disabled.load(Ordering::Relaxed);
+        let planned = self.connections.get(ordinal).filter(|_| !is_disabled);
+        let connection = planned.cloned().unwrap_or(ConnectionPlan::FAULTLESS);
+        if connection.is_refused {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let (reader, writer) = self.server.open();
@@ -62,22 +62,22 @@ impl FaultyConnector {
             fault,
             passed: 0,
             stall: None,
-            starts_after_handshake: link.starts_after_handshake,
-            chunk_limit: link.chunk_limit,
+            starts_after_handshake: connection.starts_after_handshake,
+            chunk_limit: connection.chunk_limit,
             faults: Arc::clone(&self.faults),
         };
         let reader = FaultyReader {
             inner: Some(reader),
-            gate: gate(link.to_host),
+            gate: gate(connection.to_host),
             closed: Box::pin(disconnect.closed.clone().cancelled_owned()),
             disconnect: Arc::clone(&disconnect),
         };
         let writer = FaultyWriter {
             inner: Some(writer),
-            gate: gate(link.to_server),
+            gate: gate(connection.to_server),
             disconnect,
             is_discarding: false,
-            buffer: link.is_buffered.then(Vec::new),
+            buffer: connection.is_buffered.then(Vec::new),
         };
         Ok(ByteStreams::new(reader, writer))
     }
@@ -198,8 +198,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for FaultyReader<R> {
         let Some(inner) = &mut this.inner else {
             return Poll::Ready(Ok(()));
         };
-        let mut chunk_limit = vec![0; max];
-        let mut chunk = ReadBuf::new(&mut chunk_limit);
+        let mut storage = vec![0; max];
+        let mut chunk = ReadBuf::new(&mut storage);
         ready!(Pin::new(inner).poll_read(context, &mut chunk))?;
         this.gate.count(chunk.filled().len());
         buffer.put_slice(chunk.filled());
@@ -243,8 +243,8 @@ impl<W: AsyncWrite + Unpin> FaultyWriter<W> {
         let Some(inner) = &mut self.inner else {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         };
-        let chunk_limit = bytes.get(..max).unwrap_or(bytes);
-        let written = ready!(Pin::new(inner).poll_write(context, chunk_limit))?;
+        let allowed = bytes.get(..max).unwrap_or(bytes);
+        let written = ready!(Pin::new(inner).poll_write(context, allowed))?;
         self.gate.count(written);
         Poll::Ready(Ok(written))
     }
