@@ -34,20 +34,20 @@ fn write_program(path: &Path, version: &str) {
 }
 
 /// Writes a project config with one entry, approves the entry and starts a host with it.
-async fn start_approved(project_root: &TempDir, command: &str, path: &str, tag: &str) -> Host {
+async fn start_approved(folder: &TempDir, command: &str, path: &str, tag: &str) -> Host {
     let entry = json!({
         "command": command,
         "args": [Script::legacy().tool("echo").to_json()],
         "env": {TAG_VARIABLE: tag, "PATH": path},
     });
-    let file = project_root.path().join("project/.mcp.json");
+    let file = folder.path().join("project/.mcp.json");
     fs::write(&file, json!({"mcpServers": {"s": entry}}).to_string()).unwrap();
     let sources = ConfigSources {
         project: Some(file),
         ..ConfigSources::default()
     };
     let config = load(&sources, &|_: &str| None).config;
-    let approvals = ApprovalsFile::at(project_root.path().join("trust.json"));
+    let approvals = ApprovalsFile::at(folder.path().join("trust.json"));
     let entry = config.server("s").unwrap();
     let approvals = approvals.record(&[entry], Verdict::Approved, SystemTime::now());
     let trust = Trust::none().with_approvals(approvals.unwrap());
@@ -58,17 +58,18 @@ async fn start_approved(project_root: &TempDir, command: &str, path: &str, tag: 
     host
 }
 
-fn create_project_root() -> TempDir {
-    let project_root = TempDir::new().unwrap();
-    fs::create_dir_all(project_root.path().join("project/bin")).unwrap();
-    fs::create_dir_all(project_root.path().join("elsewhere")).unwrap();
-    project_root
+/// Creates a directory with the project and the directory `outside`.
+fn create_folders() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir_all(folder.path().join("project/bin")).unwrap();
+    fs::create_dir_all(folder.path().join("outside")).unwrap();
+    folder
 }
 
-/// A `PATH` whose first directory is inside the project and whose second is outside.
-fn path(project_root: &TempDir) -> String {
-    let elsewhere = project_root.path().join("elsewhere");
-    format!("bin:{}:/usr/bin:/bin", elsewhere.display())
+/// Returns a `PATH` whose first directory is inside the project and whose second is outside.
+fn search_path(folder: &TempDir) -> String {
+    let outside = folder.path().join("outside");
+    format!("bin:{}:/usr/bin:/bin", outside.display())
 }
 
 async fn assert_reconnect_refused(host: &Host) {
@@ -84,11 +85,11 @@ async fn assert_reconnect_refused(host: &Host) {
 
 #[tokio::test]
 async fn changed_project_program_is_not_started() {
-    let project_root = create_project_root();
+    let folder = create_folders();
     let tag = unique_tag();
-    let program = project_root.path().join("project/bin/server");
+    let program = folder.path().join("project/bin/server");
     write_program(&program, "one");
-    let host = start_approved(&project_root, "./bin/server", &path(&project_root), &tag).await;
+    let host = start_approved(&folder, "./bin/server", &search_path(&folder), &tag).await;
     host.reconnect("s").await.unwrap();
     write_program(&program, "two");
     assert_reconnect_refused(&host).await;
@@ -101,14 +102,14 @@ async fn changed_project_program_is_not_started() {
 
 #[tokio::test]
 async fn shadowing_program_is_not_started() {
-    let project_root = create_project_root();
+    let folder = create_folders();
     let tag = unique_tag();
-    write_program(&project_root.path().join("elsewhere/server"), "one");
-    let host = start_approved(&project_root, "server", &path(&project_root), &tag).await;
+    write_program(&folder.path().join("outside/server"), "one");
+    let host = start_approved(&folder, "server", &search_path(&folder), &tag).await;
     // Changes of programs outside the project do not revoke the approval.
-    write_program(&project_root.path().join("elsewhere/server"), "two");
+    write_program(&folder.path().join("outside/server"), "two");
     host.reconnect("s").await.unwrap();
-    write_program(&project_root.path().join("project/bin/server"), "shadow");
+    write_program(&folder.path().join("project/bin/server"), "shadow");
     assert_reconnect_refused(&host).await;
     host.shutdown().await;
     assert_no_process_left(&tag).await;
@@ -116,15 +117,15 @@ async fn shadowing_program_is_not_started() {
 
 #[tokio::test]
 async fn later_path_entries_are_not_tried() {
-    let project_root = create_project_root();
+    let folder = create_folders();
     let tag = unique_tag();
     // The approved program. Once its interpreter is missing, `PATH` lookup would find the project's
     // program next.
-    let approved = project_root.path().join("elsewhere/server");
+    let approved = folder.path().join("outside/server");
     write_program(&approved, "one");
-    write_program(&project_root.path().join("project/bin/server"), "evil");
+    write_program(&folder.path().join("project/bin/server"), "evil");
     let path = format!("{}:bin:/usr/bin:/bin", approved.parent().unwrap().display());
-    let host = start_approved(&project_root, "server", &path, &tag).await;
+    let host = start_approved(&folder, "server", &path, &tag).await;
     fs::write(&approved, "#!/no/such/interpreter\n").unwrap();
     let error = host.reconnect("s").await.unwrap_err().to_string();
     assert!(error.contains("named in its first line"), "{error}");

@@ -316,7 +316,7 @@ async fn url_with_password_is_refused_and_masked() {
     let status = host.server_status("s").unwrap();
     assert_eq!(
         status.error.as_deref(),
-        Some("`url` holds a user name or a password")
+        Some("`url` contains a user name or a password")
     );
     assert!(!format!("{status:?}").contains(TOKEN));
     assert_eq!(server.requests(), []);

@@ -339,7 +339,7 @@ async fn full_write_queue_fails_only_its_server() {
         limits.write_queue_bytes = 300_000;
         limits
     };
-    let deaf = MemoryServer::new(
+    let stalled = MemoryServer::new(
         Script::legacy()
             .tool("work")
             .serial()
@@ -347,13 +347,13 @@ async fn full_write_queue_fails_only_its_server() {
     );
     let host = permissive()
         .limits(limits)
-        .connector("deaf", InMemory(deaf))
+        .connector("stalled", InMemory(stalled))
         .connector("s", InMemory(MemoryServer::new(echo_and_add())))
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
     let load = json!({"load": "x".repeat(100_000)});
-    let calls = (0..10).map(|_| host.call("mcp__deaf__work", load.clone()));
+    let calls = (0..10).map(|_| host.call("mcp__stalled__work", load.clone()));
     let calls = calls.map(std::future::IntoFuture::into_future);
     let all = futures_util::future::join_all(calls);
     let healthy = async {

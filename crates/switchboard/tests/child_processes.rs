@@ -116,7 +116,7 @@ async fn early_exit_reports_code_and_stderr() {
     let (error, _) = start_failure(child(&script, "exits")).await;
     assert_eq!(
         error,
-        "the server exited with code 3; its last words on stderr:\nfatal: no database"
+        "the server exited with code 3; last lines of its stderr:\nfatal: no database"
     );
 }
 
@@ -151,7 +151,10 @@ async fn missing_env_variable_hint_names_inherit_env() {
     ]);
     let (_, hint) = start_failure(child(&script, "withheld")).await;
     let hint = hint.unwrap();
-    assert!(hint.starts_with("it names CARGO_PKG_NAME, which is set here but not passed on"));
+    assert!(
+        hint.starts_with("it names CARGO_PKG_NAME, which is set but not passed on"),
+        "{hint}"
+    );
     assert!(
         hint.contains(r#""inheritEnv": ["CARGO_PKG_NAME"]"#),
         "{hint}"
@@ -343,8 +346,8 @@ async fn crash_error_includes_exit_code_and_stderr() {
     let error = host.call("mcp__s__die", json!({})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "die of server s may or may not have run: the server exited with code 9; its \
-         last words on stderr:\npanic: out of ink"
+        "die of server s may or may not have run: the server exited with code 9; last \
+         lines of its stderr:\npanic: out of ink"
     );
     host.shutdown().await;
 }

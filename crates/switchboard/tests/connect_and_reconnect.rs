@@ -183,8 +183,8 @@ async fn silent_server_fails_at_startup_deadline() {
     let status = host.server_status("s").unwrap();
     assert_eq!(
         status.error.unwrap(),
-        "no answer to the handshake within 30s; on stdout it printed \
-         \"Usage: server [options]\", which is no MCP message"
+        "no response to the handshake within 30s; it printed \"Usage: server [options]\" on stdout, \
+         which is not an MCP message"
     );
     assert!(status.detail.unwrap().contains("startupTimeout"));
 }

@@ -18,7 +18,7 @@ use switchboard::content::MemoryResultStore;
 use switchboard::in_process::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::Limits;
-use switchboard::mcp::{Era, Hint, Json, Tool as Description};
+use switchboard::mcp::{Era, Hint, Json, Tool};
 use switchboard::permission::{Action, Rule};
 use switchboard::{CallError, Host, Readiness, ServerError, StartError};
 use switchboard_config::{ConfigSource, ConfigSources, Trust, load};
@@ -352,7 +352,7 @@ async fn unapproved_and_invalid_entries_do_not_start() {
             (
                 "both".to_owned(),
                 "failed",
-                Some("both `command` and `url` are given".to_owned())
+                Some("`command` and `url` are mutually exclusive".to_owned())
             ),
             ("off".to_owned(), "disabled", None),
         ]
@@ -377,7 +377,7 @@ async fn missing_sdk_server_is_reported() {
     let status = host.server_status("mine").unwrap();
     assert_eq!(
         status.error.unwrap(),
-        "the program that runs this offers no server named mine"
+        "the embedding program offers no server named mine"
     );
 }
 
@@ -411,9 +411,9 @@ async fn redefined_tool_is_not_called() {
             None
         }
         fn remember_era(&self, _: &str, _: Era) {}
-        fn tools(&self, _: &str) -> Option<Vec<Description>> {
+        fn tools(&self, _: &str) -> Option<Vec<Tool>> {
             let schema = Json::from(&json!({"type": "object"}));
-            Some(vec![Description::new("work", schema)])
+            Some(vec![Tool::new("work", schema)])
         }
     }
     let folder = tempfile::tempdir().unwrap();

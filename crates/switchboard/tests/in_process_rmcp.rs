@@ -55,10 +55,10 @@ struct Sums {
     tool_router: ToolRouter<Self>,
 }
 
-/// Counts a handler while it waits.
-struct Waiting(Arc<Observed>);
+/// Decrements the number of waiting handlers when a handler is dropped.
+struct WaitingGuard(Arc<Observed>);
 
-impl Drop for Waiting {
+impl Drop for WaitingGuard {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -87,7 +87,7 @@ impl Sums {
     #[tool]
     async fn wait(&self) -> String {
         self.observed.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(Arc::clone(&self.observed));
+        let _waiting = WaitingGuard(Arc::clone(&self.observed));
         std::future::pending().await
     }
 
@@ -188,7 +188,7 @@ async fn add(host: &Host) -> String {
 }
 
 /// Waits until the condition holds. With a paused clock the sleeps take no real time.
-async fn until(condition: impl Fn() -> bool) {
+async fn wait_until(condition: impl Fn() -> bool) {
     let waiting = async {
         while !condition() {
             sleep(Duration::from_millis(1)).await;
@@ -251,14 +251,14 @@ async fn panic_fails_call_and_disconnect_drops_handler() {
     );
     let call = host.call("mcp__sums__wait", json!({})).into_future();
     let (outcome, ()) = tokio::join!(call, async {
-        until(|| observed.waiting.load(Ordering::Relaxed) == 1).await;
+        wait_until(|| observed.waiting.load(Ordering::Relaxed) == 1).await;
         host.disconnect("sums").await.unwrap();
     });
     assert!(
         matches!(outcome, Err(CallError::OutcomeUnknown { .. })),
         "{outcome:?}"
     );
-    until(|| observed.waiting.load(Ordering::Relaxed) == 0).await;
+    wait_until(|| observed.waiting.load(Ordering::Relaxed) == 0).await;
     host.shutdown().await;
 }
 
@@ -274,15 +274,15 @@ async fn cancelled_request_drops_its_handler() {
         matches!(outcome, Err(CallError::TimedOut { .. })),
         "{outcome:?}"
     );
-    until(|| observed.waiting.load(Ordering::Relaxed) == 0).await;
+    wait_until(|| observed.waiting.load(Ordering::Relaxed) == 0).await;
     let mut call = Box::pin(host.call("mcp__sums__wait", json!({})).into_future());
-    let started = until(|| observed.waiting.load(Ordering::Relaxed) == 1);
+    let started = wait_until(|| observed.waiting.load(Ordering::Relaxed) == 1);
     tokio::select! {
         outcome = &mut call => panic!("{outcome:?}"),
         () = started => {}
     }
     drop(call);
-    until(|| observed.waiting.load(Ordering::Relaxed) == 0).await;
+    wait_until(|| observed.waiting.load(Ordering::Relaxed) == 0).await;
     assert_eq!(add(&host).await, "42");
     host.shutdown().await;
 }
@@ -305,7 +305,7 @@ async fn handler_is_shared_by_hosts() {
     two.shutdown().await;
     drop((one, two, instance));
     // No connection is left, so nothing holds the handler.
-    until(|| Arc::strong_count(&observed) == 1).await;
+    wait_until(|| Arc::strong_count(&observed) == 1).await;
 }
 
 #[tokio::test(start_paused = true)]

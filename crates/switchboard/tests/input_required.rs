@@ -1,4 +1,4 @@
-//! Calls that a modern server answers with `input_required` before it returns a result.
+//! Calls to which a modern server responds with `input_required` before it returns a result.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,9 +30,9 @@ use switchboard_testkit::{MemoryServer, Script, Step};
 struct SlowUser {
     capabilities: ClientCapabilities,
     delay: Duration,
-    asked: Arc<AtomicUsize>,
+    elicitation_count: Arc<AtomicUsize>,
     /// Number of elicitations that wait for an answer.
-    open: Arc<AtomicUsize>,
+    open_elicitations: Arc<AtomicUsize>,
 }
 
 impl SlowUser {
@@ -40,8 +40,8 @@ impl SlowUser {
         Self {
             capabilities,
             delay: Duration::ZERO,
-            asked: Arc::default(),
-            open: Arc::default(),
+            elicitation_count: Arc::default(),
+            open_elicitations: Arc::default(),
         }
     }
 
@@ -53,6 +53,7 @@ impl SlowUser {
     }
 }
 
+/// Decrements the number of open elicitations when an elicitation ends.
 struct OpenElicitation(Arc<AtomicUsize>);
 
 impl Drop for OpenElicitation {
@@ -71,16 +72,16 @@ impl Interaction for SlowUser {
     }
 
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.open.fetch_add(1, Ordering::Relaxed);
-        let open = OpenElicitation(Arc::clone(&self.open));
+        self.elicitation_count.fetch_add(1, Ordering::Relaxed);
+        self.open_elicitations.fetch_add(1, Ordering::Relaxed);
+        let open = OpenElicitation(Arc::clone(&self.open_elicitations));
         Box::pin(async move {
             let _open = open;
             tokio::time::sleep(self.delay).await;
             if question.message == "no?" {
                 return ElicitResponse::Decline;
             }
-            let content = [("said".to_owned(), question.message.into())];
+            let content = [("text".to_owned(), question.message.into())];
             ElicitResponse::Accept(Map::from_iter(content))
         })
     }
@@ -104,7 +105,7 @@ impl Interaction for SlowUser {
 }
 
 fn question(message: &str) -> Value {
-    let schema = json!({"type": "object", "properties": {"said": {"type": "string"}}});
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
     let params = json!({"message": message, "requestedSchema": schema});
     json!({"method": "elicitation/create", "params": params})
 }
@@ -190,7 +191,7 @@ async fn input_responses_are_sent_with_second_call() {
     assert!(first["params"].get("inputResponses").is_none());
     assert!(first["params"].get("requestState").is_none());
     let expected = json!({
-        "name": {"action": "accept", "content": {"said": "name?"}},
+        "name": {"action": "accept", "content": {"text": "name?"}},
         "sure \"é\"": {"action": "decline"},
         "model": {"model": "m"},
         "roots": {"roots": [{"uri": "file:///project"}]},
@@ -240,7 +241,6 @@ async fn request_state_is_returned_byte_for_byte() {
     assert!(received.contains(&format!(r#""requestState":{written},"#)));
 }
 
-/// A server that asks forever.
 #[tokio::test(start_paused = true)]
 async fn input_rounds_per_call_are_limited() {
     let steps = [input_required(&json!({"a": question("a?")}), &json!("s"))];
@@ -253,7 +253,7 @@ async fn input_rounds_per_call_are_limited() {
     };
     assert_eq!(*problem, Problem::TooManyRounds { limit: 8 });
     assert_eq!(problem.limit(), Some("input_requests"));
-    assert_eq!(user.asked.load(Ordering::Relaxed), 8);
+    assert_eq!(user.elicitation_count.load(Ordering::Relaxed), 8);
     let calls = server.received_with("tools/call");
     let mut ids: Vec<_> = calls.iter().map(|call| call["id"].as_u64()).collect();
     ids.dedup();
@@ -347,16 +347,19 @@ async fn invalid_input_requests_fail_without_asking() {
             "{requests}: {error}"
         );
         assert_eq!(server.received_with("tools/call").len(), 1, "{requests}");
-        assert_eq!(user.asked.load(Ordering::Relaxed), 0, "{requests}");
+        assert_eq!(
+            user.elicitation_count.load(Ordering::Relaxed),
+            0,
+            "{requests}"
+        );
     }
 }
 
-/// Two input requests with the same key.
 #[tokio::test(start_paused = true)]
 async fn duplicate_input_request_keys_are_invalid() {
-    let asked = r#"{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required","inputRequests":
+    let reply = r#"{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"input_required","inputRequests":
         {"a":{"method":"elicitation/create","params":{}},"\u0061":{"method":"roots/list"}}}}"#;
-    let steps = [Step::raw(&asked.replace('\n', ""))];
+    let steps = [Step::raw(&reply.replace('\n', ""))];
     let script = Script::modern().tool("ask").on("tools/call ask", steps);
     let (host, _) = host_of(script, &SlowUser::with_delay(Duration::ZERO)).await;
     let error = ask(&host).await.unwrap_err().to_string();
@@ -385,7 +388,7 @@ async fn input_required_from_legacy_server_is_invalid() {
         matches!(error, CallError::InvalidResponse { .. }),
         "{error}"
     );
-    assert_eq!(user.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(user.elicitation_count.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -395,8 +398,8 @@ async fn dropped_call_closes_its_elicitation() {
     let (host, server) = host_of(server_asking(&requests, &json!("s")), &user).await;
     let dropped = tokio::time::timeout(Duration::from_secs(10), ask(&host)).await;
     assert!(dropped.is_err());
-    assert_eq!(user.asked.load(Ordering::Relaxed), 1);
-    assert_eq!(user.open.load(Ordering::Relaxed), 0);
+    assert_eq!(user.elicitation_count.load(Ordering::Relaxed), 1);
+    assert_eq!(user.open_elicitations.load(Ordering::Relaxed), 0);
     let output = host.call("mcp__s__echo", json!({"message": "hi"})).await;
     assert_eq!(output.unwrap().to_text(), "hi");
     assert_eq!(server.received_with("tools/call").len(), 2);
@@ -452,7 +455,7 @@ async fn crash_during_elicitation_is_outcome_unknown() {
     let (outcome, ()) = tokio::join!(ask(&host), kill);
     let error = outcome.unwrap_err();
     assert!(matches!(error, CallError::OutcomeUnknown { .. }), "{error}");
-    assert_eq!(user.open.load(Ordering::Relaxed), 0);
+    assert_eq!(user.open_elicitations.load(Ordering::Relaxed), 0);
     let calls = server.received_with("tools/call");
     assert_eq!(calls.len(), 1, "the call was sent again");
 }

@@ -96,8 +96,8 @@ async fn management_tools_need_no_permission() {
         execute_json(&registry, "ListMcpResources", json!({})).await,
         json!([])
     );
-    let wrong = execute_error(&registry, "ListMcpResources", json!({"sever": "s"})).await;
-    assert!(wrong.contains("sever"), "{wrong}");
+    let error = execute_error(&registry, "ListMcpResources", json!({"sever": "s"})).await;
+    assert!(error.contains("sever"), "{error}");
 }
 
 #[tokio::test]
@@ -123,8 +123,8 @@ async fn list_tool_returns_resources_of_all_servers() {
     );
     let of_one = execute_json(&registry, "ListMcpResources", json!({"server": "logs"})).await;
     assert_eq!(of_one.as_array().unwrap().len(), 1);
-    let unknown = execute_error(&registry, "ListMcpResources", json!({"server": "missing"})).await;
-    assert_eq!(unknown, "no server named \"missing\"");
+    let error = execute_error(&registry, "ListMcpResources", json!({"server": "missing"})).await;
+    assert_eq!(error, "no server named \"missing\"");
 }
 
 #[tokio::test]
@@ -172,13 +172,13 @@ async fn deny_rules_apply_to_management_tools() {
         ),
         ("WaitForMcpServers", json!({"servers": ["closed"]})),
     ] {
-        let why = execute_error(&registry, tool, input).await;
-        assert!(why.contains("rule `mcp__closed`"), "{tool}: {why}");
+        let error = execute_error(&registry, tool, input).await;
+        assert!(error.contains("rule `mcp__closed`"), "{tool}: {error}");
     }
     assert!(two.received_with("resources/read").is_empty());
     assert!(two.received_with("resources/list").is_empty());
-    let why = execute_error(&registry, "RefreshMcpTools", json!({})).await;
-    assert!(why.contains("rule `RefreshMcpTools`"), "{why}");
+    let error = execute_error(&registry, "RefreshMcpTools", json!({})).await;
+    assert!(error.contains("rule `RefreshMcpTools`"), "{error}");
 }
 
 #[tokio::test]
@@ -270,8 +270,8 @@ async fn read_tool_returns_text_and_stores_blobs() {
         "{saved:?}"
     );
     assert_eq!(std::fs::read(saved).unwrap(), b"\x89PNG\r\n\x1a\n");
-    let missing = execute_error(&registry, "ReadMcpResource", read("note://none")).await;
-    assert!(missing.contains("server s returned an error"), "{missing}");
+    let error = execute_error(&registry, "ReadMcpResource", read("note://none")).await;
+    assert!(error.contains("server s returned an error"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -335,8 +335,8 @@ async fn subscribe_tools_start_and_end_watches() {
         some
     );
     assert!(host.watches().is_empty());
-    let which = execute_error(&registry, "UnsubscribePolling", json!({})).await;
-    assert!(which.contains("subscriptionId"), "{which}");
+    let error = execute_error(&registry, "UnsubscribePolling", json!({})).await;
+    assert!(error.contains("subscriptionId"), "{error}");
 }
 
 #[tokio::test]
@@ -380,8 +380,8 @@ async fn invalid_subscriptions_are_refused() {
             "no server named",
         ),
     ] {
-        let why = execute_error(&registry, tool, input).await;
-        assert!(why.contains(message), "{tool}: {why}");
+        let error = execute_error(&registry, tool, input).await;
+        assert!(error.contains(message), "{tool}: {error}");
     }
     assert!(registry.host().watches().is_empty());
 }

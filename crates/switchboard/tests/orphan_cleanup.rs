@@ -1,7 +1,7 @@
-//! No process of a server survives, whatever it starts and however it ends.
+//! Orphan cleanup: when a server or its host ends, no process that the server started survives.
 //!
-//! Tests what a host does by default. The options of the embedding program (guardian, subreaper,
-//! clean-up at the next start) are tested with the command line.
+//! These tests cover the default behaviour of a host. The tests of the command line cover the
+//! options of an embedding program: guardian, subreaper, cleanup at the next start.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,12 +25,13 @@ use switchboard_testkit::{
     wait_for_processes, zombies_among,
 };
 
-/// A server that is hard to end.
+/// A server that leaves processes behind or ignores requests to exit.
 struct StubbornServer {
     name: &'static str,
     script: Script,
-    /// Number of processes, its own included.
+    /// Number of processes that the server runs, including itself.
     processes: usize,
+    /// Whether the server completes its handshake.
     is_ready: bool,
 }
 
@@ -116,7 +117,7 @@ async fn host_of(server: &StubbornServer, tag: &str) -> Host {
     host
 }
 
-/// Waits until none of these processes is a zombie of ours.
+/// Waits until none of these processes is a zombie child of this process.
 async fn assert_no_zombie(pids: &[i32]) {
     let is_ours = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -164,7 +165,7 @@ async fn disconnect_leaves_no_process() {
         let host = host_of(&server, &tag).await;
         let pids = wait_for_processes(&tag, server.processes).await;
         host.disconnect("s").await.unwrap();
-        // A server that was still connecting is dropped, not shut down.
+        // `disconnect` drops a connecting server and does not wait for its processes.
         if !server.is_ready {
             assert_no_process_left(&tag).await;
         }
@@ -196,7 +197,7 @@ async fn reconnect_ends_all_previous_processes() {
 }
 
 #[tokio::test]
-async fn crashed_servers_leftovers_end_before_restart() {
+async fn restart_after_crash_ends_leftover_processes() {
     let tag = unique_tag();
     let tree = [
         Step::spawn_in_group(),
@@ -247,7 +248,8 @@ fn panic_leaves_no_process() {
     assert_eq!(processes_with_tag(&tag), [0; 0]);
 }
 
-/// Five servers per host, each a tree of at least three processes; hosts end in three ways.
+/// Starts five servers per host, each with at least three processes. A host ends by shutdown, by
+/// drop, or after each server is disconnected.
 #[tokio::test(flavor = "multi_thread")]
 async fn stress_trees_leave_no_process() {
     const SERVERS: u32 = 5;
@@ -341,7 +343,7 @@ async fn hosts_do_not_end_each_others_children() {
     assert_eq!(processes_with_tag(&others), [0; 0]);
 }
 
-/// The value of an environment variable that a process was started with.
+/// Returns the value of an environment variable of a process at its start.
 fn variable(pid: i32, name: &str) -> Option<String> {
     let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let mut variables = environment.split('\0');

@@ -41,11 +41,11 @@ impl Tool for Clock {
         _: &'a CallContext,
     ) -> BoxFuture<'a, ToolResult<Output>> {
         assert!(!input.contains_key("break"), "broken");
-        let answer = match input.get("fail") {
+        let result = match input.get("fail") {
             Some(_) => Err("the clock has stopped".into()),
             None => Ok(Output::text("noon")),
         };
-        Box::pin(std::future::ready(answer))
+        Box::pin(std::future::ready(result))
     }
 }
 

@@ -96,7 +96,7 @@ async fn responses_with_wrong_ids_are_ignored() {
 #[tokio::test(start_paused = true)]
 async fn invalid_response_fails_only_its_call() {
     let id = r#""jsonrpc":"2.0","id":$ID"#;
-    for (answer, message) in [
+    for (response, message) in [
         (
             format!(r#"{{{id},"result":{{}},"error":{{}}}}"#),
             "both `result` and `error`",
@@ -118,7 +118,7 @@ async fn invalid_response_fails_only_its_call() {
         let has_two_ids = message.contains("twice");
         let script = echo_and_add()
             .tool("work")
-            .on("tools/call work", [Step::raw(&answer)]);
+            .on("tools/call work", [Step::raw(&response)]);
         let (host, _) = host_with(script).await;
         let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
         if has_two_ids {
@@ -146,7 +146,7 @@ async fn oversized_response_fails_call_and_names_limit() {
     let big = id_last.replace("BIG", &"x".repeat(5_000));
     let deep = id_last.replace("\"BIG\"", &format!("{}{}", "[".repeat(40), "]".repeat(40)));
     let wide = id_last.replace("\"BIG\"", &format!("[{}0]", "0,".repeat(300)));
-    for (answer, limits, expected) in [
+    for (response, limits, expected) in [
         (
             big,
             limits(|limits| limits.message_bytes = 4_096),
@@ -165,7 +165,7 @@ async fn oversized_response_fails_call_and_names_limit() {
     ] {
         let script = echo_and_add()
             .tool("work")
-            .on("tools/call work", [Step::raw(&answer)]);
+            .on("tools/call work", [Step::raw(&response)]);
         let server = MemoryServer::new(script);
         let host = permissive()
             .limits(limits)

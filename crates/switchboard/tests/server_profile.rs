@@ -42,8 +42,7 @@ fn child_with_marker(marker: &Path, tag: &str) -> ServerConfig {
     child(&Script::legacy().on_start([Step::count(marker)]), tag)
 }
 
-const COMMAND_REFUSED: &str =
-    "with the profile `server` no program is executed, and its `command` is one";
+const COMMAND_REFUSED: &str = "profile `server` forbids running programs (its `command`)";
 
 #[tokio::test]
 async fn no_api_starts_a_program() {
@@ -108,7 +107,7 @@ async fn headers_helper_is_refused() {
     let with_helper = host.server_status("with_helper").unwrap();
     assert_eq!(
         with_helper.error.as_deref(),
-        Some("with the profile `server` no program is executed, and its `headersHelper` is one")
+        Some("profile `server` forbids running programs (its `headersHelper`)")
     );
     assert_eq!(
         host.server_status("calc").unwrap().status.as_str(),

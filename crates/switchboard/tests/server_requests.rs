@@ -40,7 +40,7 @@ impl Interaction for DelayedAnswers {
     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
-            let content = [("said".to_owned(), question.message.into())];
+            let content = [("text".to_owned(), question.message.into())];
             ElicitResponse::Accept(Map::from_iter(content))
         })
     }
@@ -60,7 +60,7 @@ impl Interaction for DelayedAnswers {
 
 /// A form with one text field.
 fn form(message: &str) -> Value {
-    let fields = json!({"said": {"type": "string"}});
+    let fields = json!({"text": {"type": "string"}});
     json!({"message": message, "requestedSchema": {"type": "object", "properties": fields}})
 }
 
@@ -108,12 +108,12 @@ async fn offered_requests_are_answered() {
         (
             "elicitation/create",
             form("name?"),
-            json!({"action": "accept", "content": {"said": "name?"}}),
+            json!({"action": "accept", "content": {"text": "name?"}}),
         ),
     ] {
         let server = server_asking(method, params);
-        let answer = response_to(&server, all_capabilities()).await;
-        assert_eq!(answer["result"], expected, "{method}");
+        let response = response_to(&server, all_capabilities()).await;
+        assert_eq!(response["result"], expected, "{method}");
         let capabilities = &server.received_with("initialize")[0]["params"]["capabilities"];
         assert_eq!(
             *capabilities,
@@ -135,8 +135,8 @@ async fn unoffered_requests_are_method_not_found() {
             capabilities: ClientCapabilities::default(),
             delay: Duration::ZERO,
         };
-        let answer = response_to(&server, nothing).await;
-        assert_eq!(answer["error"]["code"], -32601, "{method}");
+        let response = response_to(&server, nothing).await;
+        assert_eq!(response["error"]["code"], -32601, "{method}");
         let capabilities = &server.received_with("initialize")[0]["params"]["capabilities"];
         assert_eq!(*capabilities, json!({}));
     }
@@ -161,8 +161,8 @@ async fn elicitation_time_does_not_count_toward_call() {
         delay: Duration::from_secs(3 * 60 * 60),
         ..all_capabilities()
     };
-    let answer = response_to(&server, slow).await;
-    assert_eq!(answer["result"]["action"], "accept");
+    let response = response_to(&server, slow).await;
+    assert_eq!(response["result"]["action"], "accept");
 }
 
 #[tokio::test(start_paused = true)]

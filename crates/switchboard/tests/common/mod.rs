@@ -13,9 +13,7 @@ use serde_json::json;
 
 use switchboard::in_process::{ByteStreams, Connector, LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
-use switchboard::mcp::{
-    CallToolResult, ErrorObject, Implementation, Json, Tool as Description, ToolAnnotations,
-};
+use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool, ToolAnnotations};
 use switchboard::permission::{Action, Rule};
 use switchboard::{Host, HostBuilder, Readiness};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
@@ -29,14 +27,14 @@ impl LocalServer for Calculator {
         Implementation::new("calculator", "1.0")
     }
 
-    fn tools(&self) -> Vec<Description> {
+    fn tools(&self) -> Vec<Tool> {
         let schema = json!({
             "type": "object",
             "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
             "required": ["a", "b"],
         });
-        let add = Description::new("add", Json::from(&schema)).description("Adds two numbers");
-        let panics = Description::new("panic", Json::from(&json!({"type": "object"})));
+        let add = Tool::new("add", Json::from(&schema)).description("Adds two numbers");
+        let panics = Tool::new("panic", Json::from(&json!({"type": "object"})));
         vec![add.annotations(ToolAnnotations::read_only()), panics]
     }
 
@@ -84,13 +82,14 @@ pub fn name(text: &str) -> ServerName {
     ServerName::new(text).unwrap()
 }
 
-/// Returns the config of a scripted server that runs as a child process. The environment of the
-/// child contains `tag`, by which tests find the process.
+/// Returns the config of a scripted server that runs as a child process. `tag` is in the
+/// environment of the child, so that tests can find its processes.
 pub fn child(script: &Script, tag: &str) -> ServerConfig {
     let program = scripted_server().to_str().unwrap().to_owned();
     ServerConfig::stdio(program, [script.to_json()]).env(TAG_VARIABLE, tag)
 }
 
+/// Returns an approved launch of this config under the name `server`.
 pub fn launch(server: &str, config: ServerConfig) -> LaunchSpec {
     LaunchSpec::trusted(name(server), config)
 }

@@ -50,22 +50,22 @@ impl Files {
         }
     }
 
-    /// Writes these servers into the user config and loads the config.
-    fn user(&self, servers: &[(&str, Value)]) -> HostConfig {
+    /// Writes these servers into the user config and loads both files.
+    fn write_user_config(&self, servers: &[(&str, Value)]) -> HostConfig {
         write(self.sources().user, servers);
-        self.config()
+        self.load_config()
     }
 
-    fn project(&self, servers: &[(&str, Value)]) -> HostConfig {
+    fn write_project_config(&self, servers: &[(&str, Value)]) -> HostConfig {
         write(self.sources().project, servers);
-        self.config()
+        self.load_config()
     }
 
-    fn config(&self) -> HostConfig {
+    fn load_config(&self) -> HostConfig {
         load(&self.sources(), &|_: &str| None).config
     }
 
-    /// An entry that runs a script.
+    /// Returns an entry that runs a script.
     fn entry(&self, script: &Script) -> Value {
         json!({
             "command": scripted_server(),
@@ -74,8 +74,8 @@ impl Files {
         })
     }
 
-    /// An entry whose server has the tools `pid` and `tool`.
-    fn tool(&self, tool: &str) -> Value {
+    /// Returns an entry whose server has the tools `pid` and `tool`.
+    fn entry_with_tool(&self, tool: &str) -> Value {
         self.entry(&Script::legacy().tool("pid").tool(tool))
     }
 }
@@ -101,28 +101,28 @@ async fn pid(host: &Host, server: &str) -> String {
     host.call(tool.as_str(), json!({})).await.unwrap().to_text()
 }
 
-fn names(host: &Host) -> Vec<String> {
+fn server_names(host: &Host) -> Vec<String> {
     let status = host.status().into_iter();
     status.map(|server| server.name.to_string()).collect()
 }
 
-fn applied(applied: &ReloadResult) -> Value {
-    serde_json::to_value(applied).unwrap()
+fn to_json(result: &ReloadResult) -> Value {
+    serde_json::to_value(result).unwrap()
 }
 
 #[tokio::test]
 async fn reload_restarts_only_changed_servers() {
     let files = Files::new();
-    let host = start(files.user(&[
-        ("same", files.tool("s")),
-        ("gone", files.tool("g")),
-        ("changed", files.tool("before")),
+    let host = start(files.write_user_config(&[
+        ("same", files.entry_with_tool("s")),
+        ("gone", files.entry_with_tool("g")),
+        ("changed", files.entry_with_tool("before")),
     ]))
     .await;
     let (same, changed) = (pid(&host, "same").await, pid(&host, "changed").await);
     let revision = host.catalog().revision();
     assert_eq!(
-        applied(&host.apply_config(files.config(), &Trust::none()).await),
+        to_json(&host.apply_config(files.load_config(), &Trust::none()).await),
         json!({
             "added": [], "removed": [], "kept": ["same", "gone", "changed"],
             "waiting": {}, "refused": {}, "invalid": {}, "errors": {},
@@ -130,14 +130,14 @@ async fn reload_restarts_only_changed_servers() {
     );
     assert_eq!(host.catalog().revision(), revision);
 
-    let config = files.user(&[
-        ("new", files.tool("n")),
-        ("changed", files.tool("after")),
+    let config = files.write_user_config(&[
+        ("new", files.entry_with_tool("n")),
+        ("changed", files.entry_with_tool("after")),
         ("bad", json!({"command": 7})),
-        ("same", files.tool("s")),
+        ("same", files.entry_with_tool("s")),
     ]);
     assert_eq!(
-        applied(&host.apply_config(config, &Trust::none()).await),
+        to_json(&host.apply_config(config, &Trust::none()).await),
         json!({
             "added": ["new", "changed", "bad"],
             "removed": ["gone", "changed"],
@@ -150,7 +150,7 @@ async fn reload_restarts_only_changed_servers() {
     // Unchanged servers stay connected during the reload.
     assert_eq!(pid(&host, "same").await, same);
     assert_eq!(host.server_details("same").unwrap().generation.0, 1);
-    assert_eq!(names(&host), ["new", "changed", "bad", "same"]);
+    assert_eq!(server_names(&host), ["new", "changed", "bad", "same"]);
     host.wait_for(Readiness::All).await;
     assert_eq!(
         tool_names(&host),
@@ -172,20 +172,23 @@ async fn reload_restarts_only_changed_servers() {
 #[tokio::test]
 async fn approval_change_starts_or_stops_server() {
     let files = Files::new();
-    let host = start(files.project(&[("p", files.tool("t"))])).await;
+    let host = start(files.write_project_config(&[("p", files.entry_with_tool("t"))])).await;
     assert!(processes_with_tag(&files.tag).is_empty());
 
     let trust = Trust::project_for_this_run();
-    let approved = host.apply_config(files.config(), &trust).await;
+    let approved = host.apply_config(files.load_config(), &trust).await;
     assert_eq!(
         (approved.added, approved.removed),
         (vec!["p".into()], vec!["p".into()])
     );
     let before = pid(&host, "p").await;
-    assert_eq!(host.apply_config(files.config(), &trust).await.kept, ["p"]);
+    assert_eq!(
+        host.apply_config(files.load_config(), &trust).await.kept,
+        ["p"]
+    );
     assert_eq!(pid(&host, "p").await, before);
 
-    let revoked = host.apply_config(files.config(), &Trust::none()).await;
+    let revoked = host.apply_config(files.load_config(), &Trust::none()).await;
     assert_eq!(revoked.awaiting_approval.keys().collect::<Vec<_>>(), ["p"]);
     assert_no_process_left(&files.tag).await;
     assert!(tool_names(&host).is_empty());
@@ -195,20 +198,21 @@ async fn approval_change_starts_or_stops_server() {
 #[tokio::test]
 async fn invalid_entry_reports_its_current_error() {
     let files = Files::new();
-    let host = start(files.user(&[("bad", json!({"command": 7}))])).await;
+    let host = start(files.write_user_config(&[("bad", json!({"command": 7}))])).await;
     let mut events = host.events();
-    let config = files.user(&[("bad", json!({"command": "x", "url": "http://localhost"}))]);
+    let config =
+        files.write_user_config(&[("bad", json!({"command": "x", "url": "http://localhost"}))]);
     assert_eq!(
-        applied(&host.apply_config(config, &Trust::none()).await),
+        to_json(&host.apply_config(config, &Trust::none()).await),
         json!({
             "added": [], "removed": [], "kept": ["bad"], "waiting": {},
-            "refused": {}, "invalid": {"bad": "both `command` and `url` are given"}, "errors": {},
+            "refused": {}, "invalid": {"bad": "`command` and `url` are mutually exclusive"}, "errors": {},
         })
     );
     let status = host.server_status("bad").unwrap();
     assert_eq!(
         status.error.as_deref(),
-        Some("both `command` and `url` are given")
+        Some("`command` and `url` are mutually exclusive")
     );
     assert!(matches!(
         events.next().await.unwrap(),
@@ -222,7 +226,10 @@ async fn reload_keeps_servers_set_in_code() {
     let host = permissive()
         .in_process_server("calc", Calculator)
         .config(
-            files.user(&[("a", files.tool("a")), ("b", files.tool("b"))]),
+            files.write_user_config(&[
+                ("a", files.entry_with_tool("a")),
+                ("b", files.entry_with_tool("b")),
+            ]),
             &Trust::none(),
         )
         .start()
@@ -233,10 +240,12 @@ async fn reload_keeps_servers_set_in_code() {
     host.wait_for(Readiness::All).await;
     let before = pid(&host, "d").await;
 
-    let wanted = ["new", "calc", "d", "b"].map(|name| (name, files.tool(name)));
-    let outcome = host.apply_config(files.user(&wanted), &Trust::none()).await;
+    let wanted = ["new", "calc", "d", "b"].map(|name| (name, files.entry_with_tool(name)));
+    let outcome = host
+        .apply_config(files.write_user_config(&wanted), &Trust::none())
+        .await;
     assert_eq!(
-        applied(&outcome),
+        to_json(&outcome),
         json!({
             "added": ["new"], "removed": ["a"], "kept": ["b"], "waiting": {}, "refused": {}, "invalid": {},
             "errors": {
@@ -245,14 +254,14 @@ async fn reload_keeps_servers_set_in_code() {
             },
         })
     );
-    assert_eq!(names(&host), ["calc", "new", "b", "d"]);
+    assert_eq!(server_names(&host), ["calc", "new", "b", "d"]);
     assert_eq!(pid(&host, "d").await, before);
 
     host.set_servers(BTreeMap::new()).await;
-    assert_eq!(names(&host), ["calc", "new", "b"]);
+    assert_eq!(server_names(&host), ["calc", "new", "b"]);
     host.apply_config(HostConfig::default(), &Trust::none())
         .await;
-    assert_eq!(names(&host), ["calc"]);
+    assert_eq!(server_names(&host), ["calc"]);
     assert_no_process_left(&files.tag).await;
 }
 
@@ -268,7 +277,9 @@ async fn reload_affects_only_calls_to_removed_servers() {
         ];
         files.entry(&Script::legacy().tool("t").on("tools/call t", steps))
     };
-    let host = start(files.user(&[("kept", slow("kept")), ("removed", slow("removed"))])).await;
+    let host =
+        start(files.write_user_config(&[("kept", slow("kept")), ("removed", slow("removed"))]))
+            .await;
     let call = |server: &str| {
         let (host, tool) = (host.clone(), format!("mcp__{server}__t"));
         async move { host.call(tool.as_str(), json!({})).await }
@@ -277,8 +288,11 @@ async fn reload_affects_only_calls_to_removed_servers() {
         while !(marker("kept").exists() && marker("removed").exists()) {
             tokio::task::yield_now().await;
         }
-        host.apply_config(files.user(&[("kept", slow("kept"))]), &Trust::none())
-            .await
+        host.apply_config(
+            files.write_user_config(&[("kept", slow("kept"))]),
+            &Trust::none(),
+        )
+        .await
     };
     let (kept, removed, outcome) = tokio::join!(call("kept"), call("removed"), apply);
     assert_eq!(outcome.removed, ["removed"]);
@@ -297,19 +311,19 @@ async fn call_waits_for_restarted_server() {
         Step::DelayMs(200),
         Step::count(files.folder.path().join("left")),
     ]);
-    let host = start(files.user(&[("s", files.entry(&slow_to_exit))])).await;
+    let host = start(files.write_user_config(&[("s", files.entry(&slow_to_exit))])).await;
     let new = Script::legacy()
         .tool("t")
         .on("tools/call t", [Step::text("new")]);
-    let config = files.user(&[("s", files.entry(&new))]);
+    let config = files.write_user_config(&[("s", files.entry(&new))]);
     let trust = Trust::none();
     let mut applying = Box::pin(host.apply_config(config, &trust));
     assert!(futures_util::poll!(&mut applying).is_pending());
     // The reload completes even if its future is dropped.
     drop(applying);
     assert_eq!(host.server_status("s").unwrap().status.as_str(), "pending");
-    let answer = host.call("mcp__s__t", json!({})).await.unwrap();
-    assert_eq!(answer.to_text(), "new");
+    let output = host.call("mcp__s__t", json!({})).await.unwrap();
+    assert_eq!(output.to_text(), "new");
     assert!(files.folder.path().join("left").exists());
     assert_eq!(processes_with_tag(&files.tag).len(), 1);
     host.shutdown().await;
@@ -320,7 +334,7 @@ async fn call_waits_for_restarted_server() {
 async fn moved_entry_keeps_process_unless_cwd_changes() {
     let files = Files::new();
     let trust = Trust::project_for_this_run();
-    let entry = files.tool("t");
+    let entry = files.entry_with_tool("t");
     let local = files.folder.path().join("local.json");
     write(Some(local.clone()), &[("s", entry.clone())]);
     let sources = ConfigSources {
@@ -336,7 +350,7 @@ async fn moved_entry_keeps_process_unless_cwd_changes() {
     );
 
     let moved = host
-        .apply_config(files.user(&[("s", entry.clone())]), &trust)
+        .apply_config(files.write_user_config(&[("s", entry.clone())]), &trust)
         .await;
     assert_eq!(moved.kept, ["s"]);
     assert_eq!(
@@ -345,9 +359,9 @@ async fn moved_entry_keeps_process_unless_cwd_changes() {
     );
     assert_eq!(pid(&host, "s").await, before);
 
-    files.user(&[]);
+    files.write_user_config(&[]);
     let moved = host
-        .apply_config(files.project(&[("s", entry)]), &trust)
+        .apply_config(files.write_project_config(&[("s", entry)]), &trust)
         .await;
     assert_eq!(moved.added, ["s"]);
     assert_ne!(pid(&host, "s").await, before);
@@ -357,7 +371,7 @@ async fn moved_entry_keeps_process_unless_cwd_changes() {
 #[tokio::test]
 async fn rules_can_be_replaced_at_run_time() {
     let files = Files::new();
-    let host = start(files.user(&[("s", files.tool("t"))])).await;
+    let host = start(files.write_user_config(&[("s", files.entry_with_tool("t"))])).await;
     pid(&host, "s").await;
     host.set_rules([Rule::new(Action::Deny, "mcp__s__pid").unwrap()]);
     let error = host.call("mcp__s__pid", json!({})).await.unwrap_err();
@@ -372,7 +386,7 @@ async fn shut_down_host_rejects_config() {
     let files = Files::new();
     let host = permissive().start().unwrap();
     host.shutdown().await;
-    let config = files.user(&[("s", files.tool("t"))]);
+    let config = files.write_user_config(&[("s", files.entry_with_tool("t"))]);
     let outcome = host.apply_config(config, &Trust::none()).await;
     assert_eq!(outcome.errors["s"], "the host is shutting down");
     assert!(host.status().is_empty());

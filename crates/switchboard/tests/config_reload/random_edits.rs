@@ -1,9 +1,8 @@
-//! Random edits of real config files, written in several ways, with real child processes.
+//! Reload under random edits of config files: real files, real child processes.
 //!
-//! The poller runs on a simulated clock and reads the files before, between and after the parts of
-//! a write. The test applies every config that the poller returns. After each read the host must
-//! have the servers of the file before or after the edit, never a mixture. `SWITCHBOARD_SEED=n`
-//! runs only seed n.
+//! The test writes a file in several parts and polls between them, on a simulated clock. It applies
+//! every config that the poller returns. After each poll the host must have the servers from before
+//! or after the edit, never a mixture. `SWITCHBOARD_SEED=n` runs only seed n.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -26,7 +25,7 @@ use crate::common::permissive;
 const EDITS: u32 = 20;
 const NAMES: [&str; 6] = ["ant", "bee", "cat", "dog", "eel", "fox"];
 /// Environment variable with the name and version of the server.
-const SERVER_VARIABLE: &str = "SWITCHBOARD_TEST_WHO";
+const SERVER_VARIABLE: &str = "SWITCHBOARD_TEST_SERVER";
 /// Longer than the time that a file must stay unchanged before it is read.
 const SETTLE_TIME: Duration = Duration::from_millis(150);
 
@@ -59,7 +58,7 @@ fn chosen_seed() -> Option<u64> {
     Some(seed.parse().unwrap())
 }
 
-/// What happened during the edits.
+/// Counts over all edits. The test requires that the important ones are not zero.
 #[derive(Debug, Default)]
 struct EditCounts {
     edits: u32,
@@ -77,7 +76,7 @@ type ServerVersions = Vec<(&'static str, u32)>;
 struct ConfigFile {
     path: PathBuf,
     servers: ServerVersions,
-    /// The text that was written last.
+    /// The text of the last complete write.
     text: String,
 }
 
@@ -136,23 +135,24 @@ async fn run_seed(seed: u64, counts: &mut EditCounts) -> Result<(), String> {
 }
 
 impl EditRun<'_> {
-    /// Changes one file. Polls while it is written and afterwards.
+    /// Edits one file. Polls during and after the write and checks the servers of the host.
     async fn edit(&mut self) -> Result<(), String> {
         let index = self.rng.usize(..2);
-        let before = self.effective();
-        let pids = self.running().await;
-        self.change(index);
-        let text = self.render(index);
+        let before = self.merged_servers();
+        let pids = self.running_pids().await;
+        self.change_servers(index);
+        let text = self.render_file(index);
         let old_text = std::mem::replace(&mut self.files[index].text, text.clone());
-        let after = self.effective();
+        let after = self.merged_servers();
         let path = self.files[index].path.clone();
 
         for state in self.write_states(&old_text, &text) {
             state.write_to(&path);
             for _ in 0..self.rng.usize(..3) {
-                // A state that parses as another config, or as none, lasts only 10 ms.
+                // These states may parse as a valid but wrong config. They are replaced before the
+                // settle time has passed, so the poller must not return them.
                 let pause = match state {
-                    State::Overwritten(_) | State::Removed => Duration::from_millis(10),
+                    WriteState::Overwritten(_) | WriteState::Removed => Duration::from_millis(10),
                     _ => SETTLE_TIME,
                 };
                 self.poll(pause).await;
@@ -195,7 +195,7 @@ impl EditRun<'_> {
         after: &ServerVersions,
         pids: &BTreeMap<String, i32>,
     ) -> Result<(), String> {
-        let running = self.running().await;
+        let running = self.running_pids().await;
         let expected: BTreeSet<_> = after.iter().map(server_id).collect();
         let actual: BTreeSet<_> = running.keys().cloned().collect();
         if actual != expected {
@@ -212,8 +212,8 @@ impl EditRun<'_> {
         Ok(())
     }
 
-    /// The pids of all servers, after starting servers are connected.
-    async fn running(&self) -> BTreeMap<String, i32> {
+    /// Waits until all servers are connected and returns their pids.
+    async fn running_pids(&self) -> BTreeMap<String, i32> {
         self.host.wait_for(Readiness::All).await;
         let mut running = BTreeMap::new();
         for pid in processes_with_tag(&self.tag) {
@@ -233,8 +233,8 @@ impl EditRun<'_> {
         status.map(|server| server.name.to_string()).collect()
     }
 
-    /// The servers of both files. The first file wins by name.
-    fn effective(&self) -> ServerVersions {
+    /// Returns the servers of both files. If both contain a name, the first file wins.
+    fn merged_servers(&self) -> ServerVersions {
         let mut all = self.files[0].servers.clone();
         let overridden: Vec<_> = all.iter().map(|(name, _)| *name).collect();
         let rest = self.files[1].servers.iter();
@@ -242,8 +242,8 @@ impl EditRun<'_> {
         all
     }
 
-    /// Changes the servers of one file at random. Some changes affect only the formatting.
-    fn change(&mut self, index: usize) {
+    /// Changes the servers of one file at random. In some cases nothing changes but the formatting.
+    fn change_servers(&mut self, index: usize) {
         self.next_version += 1;
         let servers = &mut self.files[index].servers;
         let name = NAMES[self.rng.usize(..NAMES.len())];
@@ -261,8 +261,8 @@ impl EditRun<'_> {
         }
     }
 
-    /// The text of a file, with random whitespace and a random comment.
-    fn render(&mut self, index: usize) -> String {
+    /// Returns the text of a file, with random whitespace and a random comment.
+    fn render_file(&mut self, index: usize) -> String {
         let whitespace = " ".repeat(self.rng.usize(..40));
         let entries: Vec<_> = self.files[index]
             .servers
@@ -282,19 +282,19 @@ impl EditRun<'_> {
         format!("// {comment}\n{{\"mcpServers\": {{\n{entries}{whitespace}}}}}\n")
     }
 
-    /// The states of a file while it is written from one text to another.
-    fn write_states(&mut self, old: &str, new: &str) -> Vec<State> {
+    /// Returns the states that a file passes through while a new text replaces the old one.
+    fn write_states(&mut self, old: &str, new: &str) -> Vec<WriteState> {
         let part = |rng: &mut Rng| new[..rng.usize(..new.len())].to_owned();
         let temporary = self.folder.path().join("draft");
         let mut states = match self.rng.u32(..6) {
             // Written to a temporary file and renamed.
-            0 => vec![State::Renamed(temporary, new.to_owned())],
+            0 => vec![WriteState::Renamed(temporary, new.to_owned())],
             // Truncated, then written in parts.
             1 => {
                 let mut cuts: Vec<_> = (0..3).map(|_| part(&mut self.rng)).collect();
                 cuts.sort_by_key(String::len);
-                let parts = cuts.into_iter().map(State::Part);
-                std::iter::once(State::Part(String::new()))
+                let parts = cuts.into_iter().map(WriteState::Part);
+                std::iter::once(WriteState::Part(String::new()))
                     .chain(parts)
                     .collect()
             }
@@ -302,22 +302,22 @@ impl EditRun<'_> {
             2 => {
                 let part = part(&mut self.rng);
                 let rest = old.get(part.len()..).unwrap_or_default();
-                vec![State::Overwritten(format!("{part}{rest}"))]
+                vec![WriteState::Overwritten(format!("{part}{rest}"))]
             }
-            // Removed for a moment.
-            3 => vec![State::Removed],
+            // Removed and written again.
+            3 => vec![WriteState::Removed],
             // Invalid JSON first, then corrected.
-            4 => vec![State::Part(new.replacen('{', "{{", 1))],
+            4 => vec![WriteState::Part(new.replacen('{', "{{", 1))],
             // Written at once.
             _ => Vec::new(),
         };
-        states.push(State::Complete(new.to_owned()));
+        states.push(WriteState::Complete(new.to_owned()));
         states
     }
 }
 
 /// A state of a file during a write.
-enum State {
+enum WriteState {
     Part(String),
     Overwritten(String),
     Removed,
@@ -325,7 +325,7 @@ enum State {
     Complete(String),
 }
 
-impl State {
+impl WriteState {
     fn write_to(&self, path: &Path) {
         match self {
             Self::Part(text) | Self::Overwritten(text) | Self::Complete(text) => {

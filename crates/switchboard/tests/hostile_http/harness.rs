@@ -1,5 +1,5 @@
-//! Runs one case: the hostile server beside two healthy ones, and the checks that hold for every
-//! case.
+//! Runs one case with the hostile server and two healthy ones, and makes the checks that every case
+//! must pass.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -31,12 +31,12 @@ const POLL: Duration = Duration::from_millis(20);
 /// Names of the healthy servers.
 const HEALTHY: [&str; 2] = ["old", "new"];
 
-/// Maximum number of open connections of an idle session. They listen for notifications.
+/// Maximum number of connections that an idle session keeps open to listen for notifications.
 const MAX_IDLE_CONNECTIONS: usize = 2;
 
-/// Waits until no other test runs in this process, because memory is measured per process. With one
-/// process per test, as under nextest, nothing waits.
-pub(crate) async fn exclusive() -> MutexGuard<'static, ()> {
+/// Lets only one test of this process run at a time, because memory is measured per process. Under
+/// nextest each test has its own process and never waits.
+pub(crate) async fn lock_process() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::const_new(());
     LOCK.lock().await
 }
@@ -45,7 +45,7 @@ pub(crate) async fn exclusive() -> MutexGuard<'static, ()> {
 pub(crate) struct TestServers {
     /// The hostile server.
     pub(crate) hostile: HttpServer,
-    /// A server to which no request may go.
+    /// A server that must receive no request.
     pub(crate) other: HttpServer,
     /// A server that accepts connections and sends nothing.
     pub(crate) silent: RawServer,
@@ -58,7 +58,7 @@ pub(crate) struct TestServers {
 /// Runs a case. Panics if an expectation fails.
 pub(crate) async fn run_case(name: &str, description: &str, case: Case) {
     println!("{name}: {description}");
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let memory = PeakMemory::begin();
     let bound = case.memory;
     let result = timeout(CASE_TIMEOUT, Box::pin(run_servers(case))).await;
@@ -206,9 +206,8 @@ async fn drive_hostile_server(servers: &TestServers, host: &Host, case: &mut Cas
         SessionAfter::Same => {
             assert_eq!(echo(host).await.unwrap(), "still here");
             assert_eq!(host.server_details("s").unwrap().generation, before);
-            // The number of pooled connections depends on how the last requests overlapped. The
-            // client closes a pooled connection when the server does. A connection that the client
-            // forgot stays open.
+            // When the server closes its end of the idle connections, the client must close the
+            // pooled ones. A connection that the client leaked stays open.
             servers.hostile.close_idle_connections();
             let settled = |server: &HttpServer| server.open_connections() <= MAX_IDLE_CONNECTIONS;
             servers

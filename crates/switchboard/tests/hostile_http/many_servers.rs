@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::common::{launch, name, permissive};
-use crate::harness::exclusive;
+use crate::harness::lock_process;
 use crate::table::head;
 
 const SERVERS: usize = 100;
@@ -58,12 +58,12 @@ struct Unreachable(Attempts);
 impl Connector for Unreachable {
     fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         self.0.record();
-        let error_response = io::ErrorKind::ConnectionRefused.into();
-        Box::pin(std::future::ready(Err(error_response)))
+        let refused = io::ErrorKind::ConnectionRefused.into();
+        Box::pin(std::future::ready(Err(refused)))
     }
 }
 
-/// On a paused clock, each round of reconnects stays within the bound.
+/// On a paused clock, no more than a tenth of the servers reconnect within 100 ms.
 #[tokio::test(start_paused = true)]
 async fn reconnects_are_spread_in_virtual_time() {
     let attempts = Attempts::default();
@@ -105,11 +105,11 @@ async fn busy_server(attempts: Attempts) -> (SocketAddr, JoinSet<()>) {
     (address, tasks)
 }
 
-/// The same with sockets, in real time: the first two rounds of reconnects. A busy machine delays
-/// several attempts to the same moment; twice the number of servers leaves room for that.
+/// Checks the first two rounds of reconnects over sockets, in real time. A busy machine may delay
+/// several attempts until the same moment, so the test uses twice the number of servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reconnects_are_spread_over_sockets() {
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let attempts = Attempts::default();
     let (address, _tasks) = busy_server(attempts.clone()).await;
     let add = |builder: HostBuilder, number| {
@@ -158,9 +158,10 @@ async fn call(host: &Host, number: usize) -> Result<String, switchboard::CallErr
     Ok(call.await?.to_text())
 }
 
-/// Ten faulty servers, faulty from the start or after the connect, affect none of the forty others.
+/// Checks that ten faulty servers, faulty from the start or after the connect, do not affect forty
+/// healthy ones.
 async fn check_healthy_servers(from_the_start: bool) {
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let mut servers = Vec::new();
     for number in 0..MIXED_SERVERS {
         let script = match number % 2 {

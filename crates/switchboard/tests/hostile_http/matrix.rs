@@ -15,7 +15,7 @@ use switchboard_testkit::http::{Fault, HttpServer, Mode, ReceivedRequest};
 use tokio::time::timeout;
 
 use crate::common::{launch, permissive};
-use crate::harness::{contains_canary, exclusive};
+use crate::harness::{contains_canary, lock_process};
 use crate::table::{CANARY, legacy, modern};
 
 const CODES: [u16; 6] = [300, 301, 302, 303, 307, 308];
@@ -164,7 +164,7 @@ fn check_message(message: &str) {
 }
 
 async fn check_request(request: Request) {
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let fixture = RedirectServers::start(request).await;
     let (_, _, kind) = request.server();
     let host = fixture.host(kind);

@@ -91,13 +91,13 @@ cases! {
     l04_no_endpoint: "no `endpoint` event" =>
         stream_starting_with([RawStep::Hang])
             .startup_timeout(700)
-            .start_fails(Start::Retried("no answer to the handshake within 700ms"));
+            .start_fails(Start::Retried("no response to the handshake within 700ms"));
     l04_comments: "endless comments instead of the `endpoint` event" =>
         stream_starting_with([RawStep::send_forever(": wait
 
 ")])
             .startup_timeout(700)
-            .start_fails(Start::Retried("no answer to the handshake within 700ms"));
+            .start_fails(Start::Retried("no response to the handshake within 700ms"));
     l04_another_event: "the first event is not `endpoint`" =>
         stream_starting_with([RawStep::send("data: hello\n\n"), RawStep::Hang])
             .start_fails(Start::Retried("the first event is not `endpoint`"));
@@ -118,7 +118,7 @@ cases! {
         Case::sse()
             .script(|script| script.on("*", [Step::Hang]))
             .startup_timeout(700)
-            .start_fails(Start::Retried("no answer to the handshake within 700ms"));
+            .start_fails(Start::Retried("no response to the handshake within 700ms"));
 
     l07_line_end: "session id contains a folded line" =>
         initialize_with_header("Mcp-Session-Id: a\r\n b").gets_no_session();

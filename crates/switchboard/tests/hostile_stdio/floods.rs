@@ -25,10 +25,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::common::{child, launch, permissive};
-use crate::harness::exclusive;
+use crate::harness::lock_process;
 
 const MIB: u64 = 1024 * 1024;
-/// Maximum duration of a test on a busy machine, except in full runs.
+/// Maximum duration of a CI run on a busy machine. Full runs get more time.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 /// Maximum growth of memory during a flood.
@@ -43,7 +43,7 @@ struct FloodFixture {
 
 impl FloodFixture {
     async fn open(script: &Script, change: impl FnOnce(HostBuilder) -> HostBuilder) -> Self {
-        let guard = exclusive().await;
+        let guard = lock_process().await;
         let tag = unique_tag();
         let healthy = child(&Script::legacy().tool("echo"), &tag);
         let builder = permissive()
@@ -111,14 +111,14 @@ fn log_messages_of(bytes: usize, count: u32) -> Step {
     Step::repeated_bytes(&format!("{message}\n"), u64::from(count))
 }
 
-/// Runs a flood of `pieces` messages and returns its output. Checks time and memory.
-async fn run_flood<T>(pieces: u32, flood: impl Future<Output = T>) -> T {
+/// Runs a flood of `count` messages and returns its output. Checks time and memory.
+async fn run_flood<T>(count: u32, flood: impl Future<Output = T>) -> T {
     let memory = PeakMemory::begin();
-    // A full run is at least ten times as long as a CI run.
-    let limit = TIMEOUT * (1 + pieces / 100_000);
+    // The time limit grows with the number of messages.
+    let limit = TIMEOUT * (1 + count / 100_000);
     let outcome = timeout(limit, flood).await;
     let growth = memory.growth();
-    println!("{pieces} pieces, {} KiB of memory", growth / 1024);
+    println!("{count} messages, {} KiB of memory", growth / 1024);
     assert!(growth <= MAX_GROWTH, "{growth} bytes of memory");
     outcome.unwrap_or_else(|_| panic!("the flood does not end"))
 }
@@ -228,7 +228,7 @@ async fn stress_floods_of_progress_do_not_block() {
 async fn non_reading_server_fills_only_its_queue() {
     const CALLS: usize = 300;
     const LOAD: usize = 20_000;
-    let script = on_work([Step::StopReading, Step::text("deaf")]);
+    let script = on_work([Step::StopReading, Step::text("stopped reading")]);
     let limits = limits(|limits| {
         limits.write_queue_bytes = 1_000_000;
         limits.calls_per_server = CALLS;
@@ -236,7 +236,7 @@ async fn non_reading_server_fills_only_its_queue() {
     let written = Arc::new(LargeLineCount::default());
     let tap = Arc::clone(&written) as Arc<dyn WireTap>;
     let fixture = FloodFixture::open(&script, |builder| builder.limits(limits).wire_tap(tap)).await;
-    assert_eq!(fixture.work().await.unwrap(), "deaf");
+    assert_eq!(fixture.work().await.unwrap(), "stopped reading");
 
     let memory = PeakMemory::begin();
     let load = json!({"message": "x".repeat(LOAD)});
@@ -254,10 +254,10 @@ async fn non_reading_server_fills_only_its_queue() {
     let outcomes = outcomes.unwrap();
     let growth = memory.growth();
     assert!(growth <= 32 * MIB, "{growth} bytes of memory");
-    let waited = outcomes
+    let timed_out = outcomes
         .iter()
         .filter(|outcome| matches!(outcome, Err(CallError::TimedOut { .. })));
-    assert_eq!(waited.count(), CALLS, "{outcomes:?}");
+    assert_eq!(timed_out.count(), CALLS, "{outcomes:?}");
     // The write queue, one batch that is being written, and the buffers of the pipe and the server.
     let max = 1_000_000 + 256 * 1024 + 128 * 1024 + 4 * LOAD;
     let written = written.0.load(Ordering::SeqCst);
@@ -353,7 +353,7 @@ fn spawn_work_calls(host: &Host, server: &str, times: usize, calls: &mut JoinSet
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hanging_server_delays_no_other() {
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let tag = unique_tag();
     let host = start_host(vec![child(&on_work([Step::Hang]), &tag)], 5, &tag).await;
     let mut pending = JoinSet::new();
@@ -367,7 +367,7 @@ async fn hanging_server_delays_no_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hanging_servers_leave_host_capacity() {
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let tag = unique_tag();
     let limits = Limits::default();
     let hanging = limits.calls_in_flight / limits.calls_per_server + 1;
@@ -419,7 +419,7 @@ fn hostile_servers(tag: &str) -> Vec<ServerConfig> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_hostile_servers_affect_no_other_call() {
     const HEALTHY: usize = 40;
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let tag = unique_tag();
     let host = start_host(hostile_servers(&tag), HEALTHY, &tag).await;
     let mut pending = JoinSet::new();

@@ -79,5 +79,5 @@ cases! {
             .on_start([Step::raw("listening on port 3000")])
             .on("*", [Step::raw("GET / 404"), Step::Hang]))
             .startup_timeout(1_500)
-            .start_fails("on stdout it printed \"GET / 404\", which is no MCP message");
+            .start_fails("it printed \"GET / 404\" on stdout, which is not an MCP message");
 }

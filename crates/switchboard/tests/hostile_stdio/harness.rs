@@ -1,5 +1,5 @@
-//! Runs one case: the hostile server beside two healthy ones, and the checks that hold for every
-//! case.
+//! Runs one case with the hostile server and two healthy ones, and makes the checks that every case
+//! must pass.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -32,9 +32,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// Names of the healthy servers, one per era.
 const HEALTHY: [&str; 2] = ["old", "new"];
 
-/// Waits until no other test runs in this process, because memory and CPU time are measured per
-/// process. With one process per test, as under nextest, nothing waits.
-pub(crate) async fn exclusive() -> MutexGuard<'static, ()> {
+/// Lets only one test of this process run at a time, because memory and CPU time are measured per
+/// process. Under nextest each test has its own process and never waits.
+pub(crate) async fn lock_process() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::const_new(());
     LOCK.lock().await
 }
@@ -54,7 +54,7 @@ pub(crate) struct TestHost {
 /// Runs a case. Panics if an expectation fails.
 pub(crate) async fn run_case(name: &str, description: &str, case: Case) {
     println!("{name}: {description}");
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let memory = PeakMemory::begin();
     let bound = case.memory;
     let result = timeout(CASE_TIMEOUT, Box::pin(run_host(case))).await;
@@ -210,8 +210,8 @@ impl TestHost {
         loop {
             let call = self.host.call(format!("mcp__{server}__pid"), json!({}));
             match call.await {
-                // The short timeout of a case is meant for its calls. A busy machine may need more
-                // time here.
+                // Some cases have a short call timeout. On a busy machine `pid` may exceed it, so
+                // try again.
                 Err(CallError::TimedOut { .. }) => {}
                 outcome => return outcome.map(|output| output.to_text()),
             }
@@ -245,15 +245,7 @@ impl TestHost {
         // The config itself is not checked: the script in its arguments contains the secret.
         let texts = [status.error, status.detail, stderr, Some(notes.join("\n"))];
         let texts: Vec<_> = texts.into_iter().flatten().collect();
-        assert!(
-            !texts
-                .join(
-                    "
-"
-                )
-                .contains(secret),
-            "{texts:?}"
-        );
+        assert!(!texts.join("\n").contains(secret), "{texts:?}");
     }
 
     /// Details of the hostile server.

@@ -5,16 +5,16 @@ use serde_json::json;
 use switchboard::Host;
 use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 
-use crate::harness::exclusive;
+use crate::harness::lock_process;
 use crate::json_bombs::{Cost, host_of, line, work_and_echo};
 
 /// Just below the maximum number of JSON values in one message.
 const VALUES: u64 = 990_000;
 
-/// Starts a host with this server, runs `meet`, and checks the cost. `meet` returns the text that
-/// must name a limit.
+/// Starts a host with this server, runs `action`, and checks memory and CPU time. The text that
+/// `action` returns must name a limit.
 async fn check_cost(script: Script, action: impl AsyncFnOnce(&Host) -> String) {
-    let _guard = exclusive().await;
+    let _guard = lock_process().await;
     let tag = unique_tag();
     let cost = Cost::begin();
     let host = host_of(&script, &tag).await;
@@ -28,7 +28,7 @@ async fn check_cost(script: Script, action: impl AsyncFnOnce(&Host) -> String) {
     assert_no_process_left(&tag).await;
 }
 
-/// A result with this many blocks.
+/// Checks a result with about a million blocks.
 async fn check_content_blocks(element: &str) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
     let content = vec![Step::repeated_bytes(element, VALUES)];
@@ -42,7 +42,7 @@ async fn check_content_blocks(element: &str) {
     .await;
 }
 
-/// A page with this many tools.
+/// Checks a page with this many tools.
 async fn check_tool_page(element: &str, times: u64) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"tools":["#;
     let tools = vec![Step::repeated_bytes(element, times)];

@@ -13,7 +13,7 @@ cases! {
     s09_no_response_at_start: "no response to any request" =>
         Case::new(legacy().on("*", [Step::Hang]))
             .startup_timeout(600)
-            .start_fails("no answer to the handshake within 600ms");
+            .start_fails("no response to the handshake within 600ms");
     s09_no_response_to_listing: "no response to the tool listing" =>
         Case::new(legacy().on("tools/list", [Step::Hang]))
             .startup_timeout(2_000)
@@ -36,5 +36,5 @@ cases! {
     s44_only_pings_answered: "responses to pings only" =>
         Case::new(legacy().on("*", [Step::Hang]).on("ping", [Step::Default]))
             .startup_timeout(600)
-            .start_fails("no answer to the handshake within 600ms");
+            .start_fails("no response to the handshake within 600ms");
 }

@@ -35,7 +35,7 @@ cases! {
             .start_fails("the server exited with code 0");
     s13_fails_at_once: "exit with code 3 and a message on stderr" =>
         Case::on_start([Step::stderr("fatal: no database"), Step::Exit(3)])
-            .start_fails("the server exited with code 3; its last words on stderr:\nfatal: no database");
+            .start_fails("the server exited with code 3; last lines of its stderr:\nfatal: no database");
     s13_killed_at_once: "killed at startup" =>
         Case::on_start([Step::Abort])
             .start_fails("the server was killed by signal 9");

@@ -24,8 +24,8 @@ fn progress(number: &str) -> Step {
 }
 
 fn odd_progress(numbers: &[&str]) -> Case {
-    let notes = numbers.iter().map(|number| progress(number));
-    Case::on_work(notes.chain([valid_response()])).expects(text("right"))
+    let notifications = numbers.iter().map(|number| progress(number));
+    Case::on_work(notifications.chain([valid_response()])).expects(text("right"))
 }
 
 /// A modern server with this `ttlMs`.
@@ -58,7 +58,7 @@ cases! {
     s37_secret_on_stderr: "exit with the secret and escape sequences on stderr" =>
         Case::on_start([Step::stderr("\u{1b}[31mbad token hunter2-hunter2\u{1b}]0;gone\u{7}\u{1b}[0m"), Step::Exit(1)])
             .has_secret("TOKEN", "hunter2-hunter2")
-            .start_fails("its last words on stderr:\nbad token ***");
+            .start_fails("last lines of its stderr:\nbad token ***");
     s37_secret_in_an_error: "error message contains the secret" =>
         Case::on_work([Step::error(-1, "no entry with \u{1b}[31mhunter2-hunter2")])
             .has_secret("TOKEN", "hunter2-hunter2")

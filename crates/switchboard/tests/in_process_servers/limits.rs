@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::common::{launch, permissive};
 use crate::fixture_server::NoteServer;
-use crate::{host_with_server, until};
+use crate::{host_with_server, wait_until};
 
 async fn host_with_limits(server: &Arc<NoteServer>, change: impl FnOnce(&mut Limits)) -> Host {
     let mut limits = Limits::default();
@@ -93,7 +93,7 @@ async fn disconnect_makes_running_call_outcome_unknown() {
     let host = host_with_server(&server).await;
     let call = host.call("mcp__b__wait", json!({})).into_future();
     let (outcome, ()) = tokio::join!(call, async {
-        until(|| server.running() == 1).await;
+        wait_until(|| server.running() == 1).await;
         host.disconnect("b").await.unwrap();
     });
     let error = outcome.unwrap_err();

@@ -51,7 +51,7 @@ async fn next_event(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Eve
 }
 
 /// Waits until the condition holds. The paused clock advances only while all tasks are idle.
-async fn until(condition: impl Fn() -> bool) {
+async fn wait_until(condition: impl Fn() -> bool) {
     let waiting = async {
         while !condition() {
             sleep(Duration::from_millis(1)).await;

@@ -50,7 +50,7 @@ async fn failed_read_or_prompt_fails_only_itself() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server b refused: reading board://panic panicked (code -32603)"
+        "server b returned an error: reading board://panic panicked (code -32603)"
     );
     let error = host
         .read_resource_raw("b", "board://wait")
@@ -61,7 +61,7 @@ async fn failed_read_or_prompt_fails_only_itself() {
     let error = host.get_prompt_raw("b", "other", &none).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "server b refused: the prompt other panicked (code -32603)"
+        "server b returned an error: the prompt other panicked (code -32603)"
     );
     host.read_resource_raw("b", URI).await.unwrap();
     host.shutdown().await;

@@ -68,13 +68,13 @@ async fn missing_sdk_server_error_lists_registered_ones() {
     assert_eq!(calc.status.as_str(), "failed");
     assert_eq!(
         calc.error.as_deref(),
-        Some("the program that runs this offers no server named calc, only board")
+        Some("the embedding program offers no server named calc; it offers board")
     );
     assert_eq!(
         calc.detail.as_deref(),
         Some(
-            "an entry of the type `sdk` needs a program that provides its server: \
-             HostBuilder::instance(\"calc\", …), or Host::provide(\"calc\", …) and then Host::reconnect"
+            "an entry of type `sdk` needs a server of the embedding program: \
+             HostBuilder::sdk_server(\"calc\", …), or Host::register_sdk_server(\"calc\", …) and then Host::reconnect"
         )
     );
     assert!(
@@ -130,7 +130,7 @@ async fn sdk_servers_work_in_server_profile() {
     let result = host.connect("b", ServerConfig::sdk("other")).await;
     let error = result.unwrap_err().to_string();
     assert!(
-        error.ends_with("no server named other, only board"),
+        error.ends_with("no server named other; it offers board"),
         "{error}"
     );
     host.shutdown().await;

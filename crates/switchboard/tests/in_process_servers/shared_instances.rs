@@ -14,7 +14,7 @@ use tokio::sync::broadcast;
 
 use crate::common::{permissive, tool_names};
 use crate::fixture_server::NoteServer;
-use crate::{host_with_server, until};
+use crate::{host_with_server, wait_until};
 
 async fn call_look(host: &Host) -> String {
     let output = host.call("mcp__b__look", json!({})).await;
@@ -65,7 +65,7 @@ async fn disconnect_releases_the_instance() {
     assert!(matches!(taken, ServerError::NameTaken(_)), "{taken}");
     // Dropping a host without shutdown also releases the instance.
     drop(host);
-    until(|| Arc::strong_count(&server) == 1).await;
+    wait_until(|| Arc::strong_count(&server) == 1).await;
     assert_eq!(server.listeners(), 0);
 }
 

@@ -51,7 +51,7 @@ async fn log_level_is_set_if_supported() {
             let requests = server.received_with(SET_LEVEL);
             let requests: Vec<_> = requests
                 .iter()
-                .map(|requests| &requests["params"]["level"])
+                .map(|request| &request["params"]["level"])
                 .collect();
             match level {
                 Some(_) if has_logging => assert_eq!(requests, ["warning"]),
@@ -74,8 +74,8 @@ async fn modern_requests_carry_log_level() {
             .await
             .unwrap();
         let call = &server.received_with("tools/call")[0];
-        let response = call["params"]["_meta"].get(KEY);
-        assert_eq!(response, level.map(|_| json!("debug")).as_ref());
+        let sent = call["params"]["_meta"].get(KEY);
+        assert_eq!(sent, level.map(|_| json!("debug")).as_ref());
         assert_eq!(server.received_with(SET_LEVEL).len(), 0);
     }
 }

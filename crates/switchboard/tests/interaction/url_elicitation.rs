@@ -146,7 +146,7 @@ async fn elicitation_capability_depends_on_era() {
                 &server,
             )
             .await;
-            let response = match era {
+            let capabilities = match era {
                 Era::Legacy => {
                     call_ask(era, &host, &server).await;
                     server.received_with("initialize")[0]["params"]["capabilities"].clone()
@@ -156,7 +156,7 @@ async fn elicitation_capability_depends_on_era() {
                     meta["io.modelcontextprotocol/clientCapabilities"].clone()
                 }
             };
-            assert_eq!(response["elicitation"], expected, "{era:?}");
+            assert_eq!(capabilities["elicitation"], expected, "{era:?}");
         }
     }
 }

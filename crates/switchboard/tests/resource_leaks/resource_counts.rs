@@ -1,14 +1,13 @@
 //! Resources of this process: descriptors, threads, tasks, children, memory.
 //!
-//! It counts what exists now. It does not see what existed between two readings. Needs Linux's
-//! `/proc`.
+//! A reading counts the resources that exist at that moment. Needs Linux's `/proc`.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// Maximum real time until released resources are gone.
+/// Maximum real time until the counts reach the expected values.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between two readings.
 const POLL: Duration = Duration::from_millis(5);
@@ -28,15 +27,16 @@ pub(crate) struct ResourceCounts {
 impl ResourceCounts {
     pub(crate) fn read() -> Self {
         Self {
-            descriptors: entries("/proc/self/fd"),
-            threads: entries("/proc/self/task"),
+            descriptors: count_entries("/proc/self/fd"),
+            threads: count_entries("/proc/self/task"),
             tasks: Handle::current().metrics().num_alive_tasks(),
-            children: children(),
+            children: count_children(),
         }
     }
 
-    /// Waits until the tasks and children of the warm-up rounds are gone, then counts. `self` was
-    /// read before the first round. A running host keeps one thread that spawns children.
+    /// Waits until the tasks and children of the warm-up rounds have ended, then counts. `self` is
+    /// the count before the first round. A running host keeps one more thread, which spawns
+    /// children.
     pub(crate) async fn wait_until_settled(self) -> Self {
         let is_settled = |now: &Self| {
             now.children == 0 && now.tasks == self.tasks && now.threads <= self.threads + 1
@@ -50,18 +50,15 @@ impl ResourceCounts {
     }
 
     /// Waits until no count is above `self`.
-    pub(crate) async fn wait_for_return(self) {
-        let has_returned = |now: &Self| {
+    pub(crate) async fn wait_until_released(self) {
+        let is_released = |now: &Self| {
             now.descriptors <= self.descriptors
                 && now.threads <= self.threads
                 && now.tasks <= self.tasks
                 && now.children <= self.children
         };
-        let now = poll(has_returned).await;
-        assert!(
-            has_returned(&now),
-            "resources leaked: {self:?}, now {now:?}"
-        );
+        let now = poll(is_released).await;
+        assert!(is_released(&now), "resources leaked: {self:?}, now {now:?}");
     }
 }
 
@@ -105,12 +102,12 @@ impl Memory {
     }
 }
 
-fn entries(folder: &str) -> usize {
+fn count_entries(folder: &str) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
 /// Number of processes whose parent is this process.
-fn children() -> usize {
+fn count_children() -> usize {
     let own_pid = std::process::id().to_string();
     let is_child = |stat: &String| {
         // The command name is in parentheses and may contain any character. After it come the state

@@ -32,7 +32,7 @@ async fn uri_is_sent_to_server_unchanged() {
     let requested = server.received_with("resources/read");
     let requested: Vec<_> = requested
         .iter()
-        .map(|requested| &requested["params"]["uri"])
+        .map(|request| &request["params"]["uri"])
         .collect();
     assert_eq!(requested, uris.map(Value::from).iter().collect::<Vec<_>>());
 }

@@ -90,7 +90,7 @@ async fn failing_server_hides_no_other_resources() {
     assert_eq!(
         problems,
         [
-            "server broken refused: out of order (code -32603)",
+            "server broken returned an error: out of order (code -32603)",
             "server hanging did not respond within 30s",
         ]
     );

@@ -9,7 +9,7 @@ async fn measure(script: Script, deadlines: Deadlines) -> (Result<Output, CallEr
     let server = MemoryServer::new(script);
     let host = host_of(&server, &SlowUser::default(), deadlines).await;
     let start_time = tokio::time::Instant::now();
-    let outcome = work(&host).await;
+    let outcome = call_work(&host).await;
     let duration = start_time.elapsed().as_secs_f64();
     (outcome, duration, server.received_with("tasks/get").len())
 }
@@ -85,18 +85,18 @@ async fn invalid_task_id_fails_the_call() {
 #[tokio::test(start_paused = true)]
 async fn status_message_is_truncated_and_task_id_checked() {
     let long = json!({"statusMessage": "m".repeat(1024 * 1024)});
-    let (host, _) = started(server_with_task([
+    let (host, _) = start_with_script(server_with_task([
         Step::until(1, [task_state("working", long)]),
         Step::after(2, [done("x")]),
     ]))
     .await;
-    let (outcome, progress) = work_with_progress(&host).await;
+    let (outcome, progress) = call_work_with_progress(&host).await;
     outcome.unwrap();
     assert!(progress[0].len() < 5_000);
 
     let other = json!({"taskId": "t-2", "result": text_result("stolen")});
-    let (host, _) = started(server_with_task([task_state("completed", other)])).await;
-    let error = work(&host).await.unwrap_err();
+    let (host, _) = start_with_script(server_with_task([task_state("completed", other)])).await;
+    let error = call_work(&host).await.unwrap_err();
     assert!(error.to_string().contains("another task"), "{error}");
 }
 
@@ -104,8 +104,9 @@ async fn status_message_is_truncated_and_task_id_checked() {
 async fn task_result_cannot_be_another_task() {
     for kind in ["task", "input_required", "made up"] {
         let nested = json!({"result": {"resultType": kind, "taskId": "t-1", "status": "working"}});
-        let (host, server) = started(server_with_task([task_state("completed", nested)])).await;
-        let error = work(&host).await.unwrap_err();
+        let (host, server) =
+            start_with_script(server_with_task([task_state("completed", nested)])).await;
+        let error = call_work(&host).await.unwrap_err();
         assert!(
             matches!(error, CallError::InvalidResponse { .. }),
             "{error}"
@@ -117,12 +118,12 @@ async fn task_result_cannot_be_another_task() {
 #[tokio::test(start_paused = true)]
 async fn poll_errors_are_retried_a_few_times() {
     let internal_error = || Step::error(-32_603, "try later");
-    let (host, server) = started(server_with_task([
+    let (host, server) = start_with_script(server_with_task([
         Step::until(2, [internal_error()]),
         Step::after(3, [done("x")]),
     ]))
     .await;
-    assert_eq!(work(&host).await.unwrap().to_text(), "x");
+    assert_eq!(call_work(&host).await.unwrap().to_text(), "x");
     assert_eq!(request_counts(&server, ["tools/call", "tasks/get"]), [1, 3]);
 
     let (outcome, duration, poll_count) =
@@ -134,7 +135,7 @@ async fn poll_errors_are_retried_a_few_times() {
 
 #[tokio::test(start_paused = true)]
 async fn tasks_do_not_block_other_calls() {
-    let (host, _) = started(server_with_task([task_state(
+    let (host, _) = start_with_script(server_with_task([task_state(
         "working",
         json!({"pollIntervalMs": 0}),
     )]))

@@ -53,12 +53,12 @@ async fn required_task_support_sends_task_call() {
         Step::until(2, [task_state("working")]),
         Step::after(3, [task_state("completed")]),
     ];
-    let (host, server) = started(server_with_task(poll_replies)).await;
+    let (host, server) = start_with_script(server_with_task(poll_replies)).await;
     assert_eq!(
         host.tools()[0].definition.task_support,
         TaskSupport::Required
     );
-    let (outcome, progress) = work_with_progress(&host).await;
+    let (outcome, progress) = call_work_with_progress(&host).await;
     assert_eq!(outcome.unwrap().to_text(), "42");
     assert_eq!(progress, ["started", "working"]);
     let calls = server.received_with("tools/call");
@@ -82,8 +82,8 @@ async fn other_task_support_sends_plain_call() {
         without_capability,
     ] {
         let script = script.on("tools/call work", [Step::text("plain")]);
-        let (host, server) = started(script).await;
-        assert_eq!(work(&host).await.unwrap().to_text(), "plain");
+        let (host, server) = start_with_script(script).await;
+        assert_eq!(call_work(&host).await.unwrap().to_text(), "plain");
         let calls = server.received_with("tools/call");
         assert!(calls[0]["params"].get("task").is_none());
     }
@@ -93,8 +93,8 @@ async fn other_task_support_sends_plain_call() {
 async fn immediate_result_skips_polling() {
     let script =
         server_with_task_support("required").on("tools/call work", [Step::text("at once")]);
-    let (host, server) = started(script).await;
-    assert_eq!(work(&host).await.unwrap().to_text(), "at once");
+    let (host, server) = start_with_script(script).await;
+    assert_eq!(call_work(&host).await.unwrap().to_text(), "at once");
     assert_eq!(
         request_counts(&server, ["tasks/get", "tasks/cancel"]),
         [0, 0]
@@ -119,7 +119,7 @@ async fn elicitation_during_result_request_is_answered() {
     };
     let host = host_of(&server, &user, Deadlines::default()).await;
     // Neither the delay of the user nor the silence of the server during `tasks/result` times out.
-    let output = work(&host).await.unwrap();
+    let output = call_work(&host).await.unwrap();
     assert!(output.to_text().contains("Ada"), "{output:?}");
     assert_eq!(user.form_count(), 1);
     assert_eq!(
@@ -132,8 +132,8 @@ async fn elicitation_during_result_request_is_answered() {
 async fn failed_task_returns_its_error() {
     let error = Step::error(-32_603, "it broke");
     let script = server_with_task([task_state("failed")]).on("tasks/result", [error]);
-    let (host, server) = started(script).await;
-    let error = work(&host).await.unwrap_err();
+    let (host, server) = start_with_script(script).await;
+    let error = call_work(&host).await.unwrap_err();
     let CallError::ErrorResponse { error, .. } = error else {
         panic!("{error}");
     };
@@ -146,8 +146,8 @@ async fn failed_task_returns_its_error() {
     let failing = json!({"content": [{"type": "text", "text": "bad"}], "isError": true});
     let script =
         server_with_task([task_state("failed")]).on("tasks/result", [Step::Reply(failing)]);
-    let (host, _) = started(script).await;
-    assert!(work(&host).await.unwrap().is_error);
+    let (host, _) = start_with_script(script).await;
+    assert!(call_work(&host).await.unwrap().is_error);
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,8 +155,12 @@ async fn dropped_call_cancels_task_if_supported() {
     for (capability, cancels) in [(json!({}), 1), (json!(null), 0)] {
         let mut script = server_with_task([task_state("working")]);
         script.capabilities["tasks"]["cancel"] = capability;
-        let (host, server) = started(script).await;
-        assert!(tokio::time::timeout(seconds(7), work(&host)).await.is_err());
+        let (host, server) = start_with_script(script).await;
+        assert!(
+            tokio::time::timeout(seconds(7), call_work(&host))
+                .await
+                .is_err()
+        );
         settle().await;
         let methods = ["tasks/cancel", "notifications/cancelled"];
         assert_eq!(request_counts(&server, methods), [cancels, 0]);
@@ -168,14 +172,14 @@ async fn task_result_survives_reconnect() {
     let first = server_with_task([task_state("completed")]).on("tasks/result", [Step::Abort]);
     let server = MemoryServer::in_sequence([first, server_with_task([task_state("completed")])]);
     let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
-    assert_eq!(work(&host).await.unwrap().to_text(), "42");
+    assert_eq!(call_work(&host).await.unwrap().to_text(), "42");
     assert_eq!(server.count("executed"), 1);
 
     let first = server_with_task([task_state("working"), Step::Abort]);
     let second = server_with_task([Step::error(-32_602, "Task not found")]);
     let server = MemoryServer::in_sequence([first, second]);
     let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
-    let error = work(&host).await.unwrap_err();
+    let error = call_work(&host).await.unwrap_err();
     assert_eq!(error.delivery(), Delivery::Unknown);
     assert!(error.to_string().contains("t-1"), "{error}");
     assert_eq!(server.count("executed"), 1);

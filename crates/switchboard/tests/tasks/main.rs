@@ -1,5 +1,5 @@
-//! Tool calls that servers run as tasks: the extension of the modern era and the tasks of
-//! 2025-11-25.
+//! Tool calls that servers run as tasks: by the extension of the modern era, and by the tasks of
+//! protocol version 2025-11-25.
 
 #![allow(
     clippy::unwrap_used,
@@ -81,22 +81,22 @@ async fn host_of(server: &MemoryServer, user: &SlowUser, deadlines: Deadlines) -
     host
 }
 
-async fn started(script: Script) -> (Host, MemoryServer) {
+async fn start_with_script(script: Script) -> (Host, MemoryServer) {
     let server = MemoryServer::new(script);
     let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
     (host, server)
 }
 
-async fn work(host: &Host) -> Result<Output, CallError> {
+async fn call_work(host: &Host) -> Result<Output, CallError> {
     host.call(WORK, json!({"a": 1})).await
 }
 
 /// Calls the tool and also returns the messages of its progress notifications.
-async fn work_with_progress(host: &Host) -> (Result<Output, CallError>, Vec<String>) {
-    let notes = Mutex::new(Vec::new());
-    let record = |note: Progress| notes.lock().unwrap().extend(note.message);
+async fn call_work_with_progress(host: &Host) -> (Result<Output, CallError>, Vec<String>) {
+    let messages = Mutex::new(Vec::new());
+    let record = |progress: Progress| messages.lock().unwrap().extend(progress.message);
     let outcome = host.call(WORK, json!({})).on_progress(record).await;
-    (outcome, notes.into_inner().unwrap())
+    (outcome, messages.into_inner().unwrap())
 }
 
 fn text_result(text: &str) -> Value {
@@ -107,12 +107,12 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Counts the received messages of each method.
+/// Returns how many messages of each method the server received.
 fn request_counts<const N: usize>(server: &MemoryServer, methods: [&str; N]) -> [usize; N] {
     methods.map(|method| server.received_with(method).len())
 }
 
-/// Waits until the server has received everything that was sent.
+/// Gives the server a second to receive all sent messages.
 async fn settle() {
     tokio::time::sleep(seconds(1)).await;
 }

@@ -64,9 +64,9 @@ async fn task_is_polled_at_its_interval() {
         ),
         Step::after(4, [done("42")]),
     ];
-    let (host, server) = started(server_with_task(poll_replies)).await;
+    let (host, server) = start_with_script(server_with_task(poll_replies)).await;
     let start_time = tokio::time::Instant::now();
-    let (outcome, progress) = work_with_progress(&host).await;
+    let (outcome, progress) = call_work_with_progress(&host).await;
     assert_eq!(outcome.unwrap().to_text(), "42");
     assert_eq!(progress, ["half", "almost"]);
     let duration = start_time.elapsed().as_secs_f64();
@@ -132,8 +132,8 @@ async fn task_status_decides_call_outcome() {
         ),
     ];
     for (poll_reply, expected) in table {
-        let (host, server) = started(server_with_task([poll_reply])).await;
-        let actual = match work(&host).await {
+        let (host, server) = start_with_script(server_with_task([poll_reply])).await;
+        let actual = match call_work(&host).await {
             Ok(output) => format!("ok: {}", output.to_text()),
             Err(CallError::ErrorResponse { error, .. }) => format!("refused: {}", error.message),
             Err(error @ CallError::OutcomeUnknown { .. }) => format!("unknown: {error}"),
@@ -158,8 +158,13 @@ async fn task_status_decides_call_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_call_cancels_its_task() {
-    let (host, server) = started(server_with_task([task_state("working", json!({}))])).await;
-    assert!(tokio::time::timeout(seconds(7), work(&host)).await.is_err());
+    let (host, server) =
+        start_with_script(server_with_task([task_state("working", json!({}))])).await;
+    assert!(
+        tokio::time::timeout(seconds(7), call_work(&host))
+            .await
+            .is_err()
+    );
     let cancelled = server.wait_received("tasks/cancel", 1).await;
     assert_eq!(cancelled[0]["params"]["taskId"], "t-1");
     settle().await;
@@ -169,17 +174,23 @@ async fn dropped_call_cancels_its_task() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_cancels_tasks() {
-    let (host, server) = started(server_with_task([task_state("working", json!({}))])).await;
-    assert!(tokio::time::timeout(seconds(7), work(&host)).await.is_err());
+    let (host, server) =
+        start_with_script(server_with_task([task_state("working", json!({}))])).await;
+    assert!(
+        tokio::time::timeout(seconds(7), call_work(&host))
+            .await
+            .is_err()
+    );
     host.shutdown().await;
     assert_eq!(request_counts(&server, ["tasks/cancel"]), [1]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn total_timeout_ends_a_running_task() {
-    let (host, server) = started(server_with_task([task_state("working", json!({}))])).await;
+    let (host, server) =
+        start_with_script(server_with_task([task_state("working", json!({}))])).await;
     let start_time = tokio::time::Instant::now();
-    let error = work(&host).await.unwrap_err();
+    let error = call_work(&host).await.unwrap_err();
     let CallError::TimedOut { kind, delivery, .. } = error else {
         panic!("{error}");
     };
@@ -195,8 +206,8 @@ async fn unanswered_poll_hits_idle_timeout() {
         Step::until(3, [task_state("working", json!({}))]),
         Step::Hang,
     ];
-    let (host, server) = started(server_with_task(poll_replies)).await;
-    let error = work(&host).await.unwrap_err();
+    let (host, server) = start_with_script(server_with_task(poll_replies)).await;
+    let error = call_work(&host).await.unwrap_err();
     let CallError::TimedOut { kind, after, .. } = error else {
         panic!("{error}");
     };
@@ -229,7 +240,7 @@ async fn repeated_input_request_is_answered_once() {
     };
     let host = host_of(&server, &user, Deadlines::default()).await;
     // The user takes longer than the call timeout.
-    assert_eq!(work(&host).await.unwrap().to_text(), "hello");
+    assert_eq!(call_work(&host).await.unwrap().to_text(), "hello");
     assert_eq!(user.form_count(), 2);
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
     let responses: Vec<_> = server
@@ -253,7 +264,7 @@ async fn task_input_requests_are_limited() {
     let server = MemoryServer::new(server_with_task(many));
     let user = SlowUser::default();
     let host = host_of(&server, &user, Deadlines::default()).await;
-    let error = work(&host).await.unwrap_err();
+    let error = call_work(&host).await.unwrap_err();
     let CallError::InvalidResponse { problem, .. } = error else {
         panic!("{error}");
     };
@@ -267,7 +278,7 @@ async fn task_input_requests_are_limited() {
         unsupported,
     )]));
     let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
-    let error = work(&host).await.unwrap_err().to_string();
+    let error = call_work(&host).await.unwrap_err().to_string();
     assert!(error.contains("does not support"), "{error}");
     server.wait_received("tasks/cancel", 1).await;
 }
@@ -281,7 +292,7 @@ async fn call_dropped_during_elicitation_cancels_task() {
     };
     let host = host_of(&server, &user, Deadlines::default()).await;
     assert!(
-        tokio::time::timeout(seconds(60), work(&host))
+        tokio::time::timeout(seconds(60), call_work(&host))
             .await
             .is_err()
     );
@@ -298,7 +309,7 @@ async fn task_survives_reconnect_and_runs_once() {
     ]);
     let server = MemoryServer::in_sequence([first, second]);
     let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
-    assert_eq!(work(&host).await.unwrap().to_text(), "42");
+    assert_eq!(call_work(&host).await.unwrap().to_text(), "42");
     assert_eq!(server.opened(), 2);
     assert_eq!(server.count("executed"), 1);
     assert_eq!(
@@ -313,7 +324,7 @@ async fn task_lost_on_reconnect_is_outcome_unknown() {
     let second = server_with_task([Step::error(-32_602, "Task not found")]);
     let server = MemoryServer::in_sequence([first, second]);
     let host = host_of(&server, &SlowUser::default(), Deadlines::default()).await;
-    let error = work(&host).await.unwrap_err();
+    let error = call_work(&host).await.unwrap_err();
     assert_eq!(error.delivery(), Delivery::Unknown);
     assert!(!error.is_transient());
     assert!(error.to_string().contains("t-1"), "{error}");
@@ -322,13 +333,13 @@ async fn task_lost_on_reconnect_is_outcome_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn unannounced_task_is_invalid() {
-    let (host, _) = started(
+    let (host, _) = start_with_script(
         Script::legacy()
             .tool("work")
             .on("tools/call work", [created(json!({}))]),
     )
     .await;
-    let error = work(&host).await.unwrap_err();
+    let error = call_work(&host).await.unwrap_err();
     assert!(
         matches!(error, CallError::InvalidResponse { .. }),
         "{error}"
@@ -338,7 +349,7 @@ async fn unannounced_task_is_invalid() {
         .tool("work")
         .on("resources/read", [created(json!({}))]);
     script.capabilities["resources"] = json!({});
-    let (host, server) = started(script).await;
+    let (host, server) = start_with_script(script).await;
     let error = host.read_resource_raw("s", "a://b").await.unwrap_err();
     assert!(error.to_string().contains("a task"), "{error}");
     assert_eq!(request_counts(&server, ["tasks/get"]), [0]);

@@ -32,7 +32,7 @@ async fn task_requests_carry_task_id_header() {
         let script = server_with_task(poll_replies.clone()).on("tools/call work", [task_created()]);
         let server = HttpServer::start(script, mode).await;
         let host = start_host(&server).await;
-        assert_eq!(work(&host).await.unwrap().to_text(), "42");
+        assert_eq!(call_work(&host).await.unwrap().to_text(), "42");
         let seen = server.requests_with("tasks/get");
         assert_eq!(seen.len(), 2);
         for seen in seen {
@@ -49,7 +49,7 @@ async fn shutdown_sends_pending_task_cancellations() {
     let server = HttpServer::start(script, Mode::JSON).await;
     let host = start_host(&server).await;
     {
-        let call = work(&host);
+        let call = call_work(&host);
         tokio::pin!(call);
         let polled = async {
             while server.requests_with("tasks/get").is_empty() {
@@ -84,7 +84,7 @@ async fn failed_poll_requests_are_retried() {
         let server = HttpServer::start(script, Mode::JSON).await;
         let host = start_host(&server).await;
         server.arm(fault.on("tasks/get").times(1));
-        assert_eq!(work(&host).await.unwrap().to_text(), "42");
+        assert_eq!(call_work(&host).await.unwrap().to_text(), "42");
         assert_eq!(server.count("executed"), 1);
         host.shutdown().await;
     }
@@ -99,7 +99,7 @@ async fn task_survives_expired_session() {
     let server = HttpServer::start(script, Mode::JSON).await;
     let host = start_host(&server).await;
     server.arm(Fault::status(404).on("tasks/get").times(1));
-    assert_eq!(work(&host).await.unwrap().to_text(), "42");
+    assert_eq!(call_work(&host).await.unwrap().to_text(), "42");
     assert_eq!(server.count("executed"), 1);
     assert_eq!(server.requests_with("initialize").len(), 2);
     host.shutdown().await;

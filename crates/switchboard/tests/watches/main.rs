@@ -87,10 +87,10 @@ impl LocalServer for TextServer {
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let text = self.text.lock().unwrap().clone();
-        let answer = match text.strip_prefix("error: ") {
-            Some(why) => Err(ErrorObject::new(-32000, why)),
+        let result = match text.strip_prefix("error: ") {
+            Some(message) => Err(ErrorObject::new(-32000, message)),
             None => Ok(CallToolResult::text(text)),
         };
-        Box::pin(std::future::ready(answer))
+        Box::pin(std::future::ready(result))
     }
 }

@@ -303,7 +303,10 @@ async fn invalid_watch_requests_are_refused() {
         let unknown = WatchRequest::subscription("x", URI);
         assert_eq!(watch_error(unknown).await, "no server named \"x\"");
         let missing = watch_error(WatchRequest::subscription("s", "demo://missing")).await;
-        assert!(missing.starts_with("server s refused"), "{missing}");
+        assert!(
+            missing.starts_with("server s returned an error"),
+            "{missing}"
+        );
         let tool = watch_error(WatchRequest::poll_tool("s", "ecko", json!({}))).await;
         assert_eq!(tool, "server s has no tool ecko; did you mean echo?");
         let short = WatchRequest::poll_resource("s", URI).every(Duration::from_millis(999));
