@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use switchboard::content::for_terminal;
-use switchboard::status::{ConnectStage, ConnectionStatus, ServerDetails};
+use switchboard::status::{ConnectStage, ConnectionStatus, ServerDetails, TransportKind};
 use switchboard_config::{
     ApprovalState, Consent, Diagnostic, LaunchDecision, LaunchSpec, PendingReason, ServerEntry,
     Severity, TransportConfig,
@@ -249,8 +249,8 @@ impl Diagnosis {
 
     /// The steps from the program or the URL to the tool listing.
     fn attempt(&mut self, launch: Option<&LaunchSpec>, server: &ServerDetails, context: &Context) {
-        let is_stdio = server.transport == "stdio";
-        let is_remote = matches!(server.transport, "http" | "sse" | "claudeai-proxy");
+        let is_stdio = server.transport == TransportKind::Stdio;
+        let is_remote = server.transport.is_remote();
         let attempt = server.attempt.clone().unwrap_or_default();
         let error = server.status.error.as_deref().unwrap_or_default();
         let passed = |stage: ConnectStage| attempt.failed_at.is_none_or(|failed| failed > stage);
@@ -295,9 +295,10 @@ impl Diagnosis {
         is_open: bool,
         context: &Context,
     ) {
-        let step = match server.transport {
-            "http" | "sse" | "claudeai-proxy" => Step::Connect,
-            _ => Step::Command,
+        let step = if server.transport.is_remote() {
+            Step::Connect
+        } else {
+            Step::Command
         };
         let is_disabled = server.status.status == ConnectionStatus::Disabled;
         if is_disabled || server.attempt.is_none() {
@@ -413,11 +414,12 @@ fn target_of(spec: &LaunchSpec, context: &Context) -> String {
 }
 
 fn handshake_summary(server: &ServerDetails) -> String {
-    let Some(hello) = &server.hello else {
+    let Some(handshake) = &server.handshake else {
         return String::new();
     };
-    let version = format!("{} ({} era)", hello.version, hello.version.era());
-    match &hello.server_info {
+    let version = handshake.version;
+    let version = format!("{version} ({} era)", version.era());
+    match &handshake.server_info {
         Some(info) => format!("{version}, {} {}", info.name, info.version),
         None => version,
     }

@@ -96,7 +96,9 @@ fn check_connection(host: &Host, scenario: &Scenario) -> Outcome {
         let reason = details.status.error.unwrap_or_default();
         return Err(format!("the server is {}: {reason}", details.status.status).into());
     }
-    let negotiated = details.hello.map(|hello| hello.version.as_str());
+    let negotiated = details
+        .handshake
+        .map(|handshake| handshake.version.as_str());
     match scenario.version.as_deref() {
         Some(wanted) if negotiated != Some(wanted) => {
             Err(format!("the mock server speaks {wanted}, the session {negotiated:?}").into())

@@ -1,7 +1,7 @@
-//! What the host remembers about servers between runs: the protocol era and the tools.
+//! Caches the protocol era and the tools of servers between runs of a program.
 //!
-//! The embedding program decides where it is stored. Invariant: a cache is an optimization. Without an
-//! entry the host asks the server again.
+//! The embedding program implements [`ServerCache`] and decides where the entries are stored.
+//! Invariant: the cache is an optimization. Without an entry the host asks the server.
 
 mod key;
 
@@ -13,8 +13,8 @@ pub use key::server_cache_key;
 use switchboard_wire::mcp::{Era, Tool};
 use switchboard_wire::sync::lock;
 
-/// Stores which protocol era a server speaks and which tools it has. The next start then needs no
-/// probing, and the tools of a dormant server are known.
+/// Stores the protocol era and the tools of each server. The next start then needs no probing, and
+/// the tools of a server are known before it is started.
 ///
 /// Keys are opaque; see [`server_cache_key`].
 pub trait ServerCache: Send + Sync + 'static {

@@ -1,7 +1,8 @@
 //! Tool calls: the [`Call`] builder, its context, and its errors.
 //!
-//! [`Host::call`](crate::Host::call) creates a [`Call`]; awaiting it runs the pipeline in
-//! `call/pipeline.rs`. Dropping the future cancels the call.
+//! [`Host::call`](crate::Host::call) creates a [`Call`]. Awaiting it resolves the tool, checks the
+//! arguments and the permission, sends the request and renders the result. Invariant: dropping the
+//! future cancels the call.
 
 mod approval;
 pub(crate) mod batch;
@@ -30,8 +31,8 @@ pub use switchboard_client::Delivery;
 use crate::content::Output;
 use crate::host_state::HostState;
 
-/// The arguments of a call, owned or borrowed. An agent that keeps the model's message can lend the
-/// arguments instead of copying them.
+/// The arguments of a call, owned or borrowed. An agent that keeps the model's message can pass a
+/// reference to the arguments in it.
 #[derive(Clone, Debug)]
 pub struct Arguments<'a>(Cow<'a, Value>);
 
@@ -117,7 +118,7 @@ impl<'h> Call<'h> {
         self
     }
 
-    /// Sets who makes the call, and until when the caller waits.
+    /// Sets the context of the call, such as its principal and its deadline.
     pub fn context(mut self, context: CallContext) -> Self {
         self.context = context;
         self

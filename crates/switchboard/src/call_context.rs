@@ -1,12 +1,13 @@
-//! Who makes a call, for whom, and until when.
+//! The context of a call: principal, origin, deadline, trace.
 //!
-//! Plain data below calls, permissions and interaction: all three read it.
+//! Plain data. It is not part of `call`, because permission requests contain it and `call` depends
+//! on them.
 
 use tokio::time::Instant;
 
 use crate::id::Principal;
 
-/// Who makes a call, and until when the caller waits.
+/// The context of a call: on whose behalf it is made, what triggered it, and its deadline.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CallContext {

@@ -2,7 +2,7 @@
 //!
 //! `CatalogPublisher` receives the listings of servers and publishes immutable [`Catalog`]
 //! snapshots. Invariant: the order of tools depends only on the order of servers and on the order
-//! within each listing, never on timing. The tool list that a model sees then stays stable and
+//! within each listing, never on timing. The tool list that a model sees is therefore stable, and
 //! prompt caches remain valid.
 
 mod diff;
@@ -36,7 +36,7 @@ pub struct CatalogTool {
     pub available: bool,
     pub(crate) input_schema: Arc<CompiledSchema>,
     pub(crate) output_schema: Option<Arc<CompiledSchema>>,
-    /// The wire name contains the names of the server and the tool unchanged.
+    /// Whether the wire name contains the names of the server and the tool unchanged.
     name_is_unchanged: bool,
 }
 

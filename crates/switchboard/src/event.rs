@@ -1,7 +1,7 @@
-//! Events of a host, broadcast to listeners.
+//! The events of a host: servers, tools, calls, watches.
 //!
-//! Invariant: the host never waits for a listener. A listener that is too slow misses events and gets
-//! their number in [`Event::Missed`].
+//! [`Host::events`](crate::Host::events) subscribes to them. Invariant: the host never waits for a
+//! listener. A listener that is too slow misses events and gets their number in [`Event::Missed`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::status::ConnectionStatus;
 )]
 #[non_exhaustive]
 pub enum Event {
-    /// The status of a server changed, or the reason for it.
+    /// The status, the phase or the error of a server changed.
     ServerChanged {
         /// The server.
         server: ServerName,
         /// The new status.
         status: ConnectionStatus,
-        /// The reason, or what the user can do.
+        /// The error, or what the user can do.
         detail: Option<String>,
     },
     /// The tools of a server changed.
@@ -57,7 +57,8 @@ pub enum Event {
         /// The server.
         server: ServerName,
     },
-    /// A watch has a pending event: see [`Host::drain_watch_events`](crate::Host::drain_watch_events).
+    /// A watch has a pending event: see
+    /// [`Host::drain_watch_events`](crate::Host::drain_watch_events).
     WatchChanged {
         /// The watch.
         watch: WatchId,
@@ -71,11 +72,11 @@ pub enum Event {
         /// Removed and changed servers.
         removed: Vec<String>,
     },
-    /// A listing of the server contains something that is not usable.
+    /// A listing of the server contains an item that cannot be used.
     ListingNoted {
         /// The server.
         server: ServerName,
-        /// What it is, and why it is not usable.
+        /// The item, and why it cannot be used.
         note: String,
     },
     /// The server sent a log message.
@@ -84,7 +85,7 @@ pub enum Event {
         server: ServerName,
         /// `debug`, `info`, …, as the server sent it.
         level: String,
-        /// The part of the server that logs.
+        /// The name of the logger within the server.
         #[serde(skip_serializing_if = "Option::is_none")]
         logger: Option<String>,
         /// The message. Untrusted.
@@ -98,8 +99,8 @@ pub enum Event {
         /// The number of messages that were dropped within a second.
         count: u64,
     },
-    /// The server exceeded the rate limit for elicitation or sampling. Requests beyond the limit are
-    /// rejected. Sent once per series of rejected requests.
+    /// The server exceeded the rate limit for elicitation or sampling. Requests beyond the limit
+    /// are rejected. Sent once per series of rejected requests.
     RequestsLimited {
         /// The server.
         server: ServerName,

@@ -1,15 +1,15 @@
 //! The host: starts servers, publishes their tools, makes calls, answers queries, runs watches.
 //!
-//! [`Host`] is a facade over `HostState`; each submodule implements one group of its methods. A
-//! host is cheap to clone. [`Host::shutdown`] stops everything in order; dropping the last clone
-//! stops it at once. Invariant: no child process outlives its host.
+//! The submodules implement the methods of [`Host`] in groups. [`Host::shutdown`] closes sessions
+//! and waits for children to exit. Dropping the last clone of a host kills the children. Invariant:
+//! no child process outlives its host.
 
 mod builder;
 mod claude_ai;
+mod interaction_handler;
 mod queries;
 mod reconcile;
 mod reload;
-mod server_events;
 mod server_spec;
 mod servers;
 mod suspend;
@@ -38,7 +38,7 @@ use crate::watch::WatchTable;
 use server_spec::ServerDefaults;
 use servers::ConfiguredServers;
 
-/// Added to the time that children get for their exit, before shutdown stops waiting for tasks.
+/// Time that tasks get to end at shutdown, in addition to the exit timeouts of children.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// MCP servers and the calls to their tools. See the [crate] for an example.
@@ -56,9 +56,9 @@ pub struct Host {
 struct HostInner {
     state: Arc<HostState>,
     watches: Arc<WatchTable>,
-    /// The entries behind the running servers. Locked while the set of servers changes.
+    /// The config entries of the servers. Locked while the set of servers is replaced.
     configured: Mutex<ConfiguredServers>,
-    /// What the builder set for all servers.
+    /// The options of the builder that apply to all servers.
     defaults: ServerDefaults,
     /// Limits the memory of messages in flight, across all servers.
     budget: Budget,
@@ -92,7 +92,8 @@ impl Host {
         &self.inner.state
     }
 
-    /// The tools of all servers, in a stable order. Also makes servers refresh expired listings.
+    /// The tools of all servers, in a stable order. Also requests new listings from servers whose
+    /// listing has expired; they appear in a later snapshot.
     #[doc(alias = "list_all_tools")]
     pub fn tools(&self) -> Vec<Arc<CatalogTool>> {
         for server in self.state().servers().values() {
@@ -122,7 +123,7 @@ impl Host {
         batch::call_batch(calls).await
     }
 
-    /// Subscribes to the events of the host, from now on.
+    /// Subscribes to the events of the host. Earlier events are not delivered.
     pub fn events(&self) -> Events {
         self.state().events.subscribe()
     }

@@ -1,9 +1,8 @@
-//! The state of a running host that calls, queries and watches use.
+//! The state of a running host that calls, queries and watches share.
 //!
-//! A leaf below them: it holds the servers, the catalog, the policy and the limits, and knows
-//! neither how a call is made nor how servers are added. Only [`Host`](crate::Host) changes the set
-//! of servers. Invariant: readers see the set of servers either before or after a change, never in
-//! between.
+//! It holds the servers, the catalog, the policy and the limits. It neither makes calls nor starts
+//! servers; only [`Host`](crate::Host) changes the set of servers. Invariant: readers see the set
+//! of servers either before or after a change, never a mix.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use switchboard_wire::naming;
-use switchboard_wire::sync::CachePadded as Apart;
+use switchboard_wire::sync::CachePadded;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,8 +27,9 @@ use crate::server::ServerHandle;
 /// The servers of a host by name.
 pub(crate) type ServerHandles = BTreeMap<ServerName, Arc<ServerHandle>>;
 
+/// The state of a host that its tasks and calls share.
 pub(crate) struct HostState {
-    /// Replaced as a whole, because every call reads it.
+    /// Replaced as a whole, so that calls read it without a lock.
     servers: ArcSwap<ServerHandles>,
     pub(crate) catalog: Arc<CatalogPublisher>,
     /// Replaced as a whole by [`Host::set_rules`](crate::Host::set_rules).
@@ -41,9 +41,9 @@ pub(crate) struct HostState {
     /// Where results that exceed the limits are stored in full.
     pub(crate) result_store: Option<Arc<dyn ResultStore>>,
     /// Limits the calls in flight of the whole host.
-    pub(crate) call_slots: Apart<Semaphore>,
+    pub(crate) call_slots: CachePadded<Semaphore>,
     next_call: AtomicU64,
-    /// Held while the set of servers changes.
+    /// Held during a config change, until the old servers have stopped.
     pub(crate) config_lock: tokio::sync::Mutex<()>,
     /// All tasks of the host. Closed when the host shuts down.
     pub(crate) tasks: TaskTracker,
@@ -65,7 +65,7 @@ impl HostState {
             catalog: Arc::new(CatalogPublisher::new(events.clone())),
             policy: ArcSwap::from_pointee(policy),
             interaction,
-            call_slots: Apart(Semaphore::new(limits.calls_in_flight)),
+            call_slots: CachePadded(Semaphore::new(limits.calls_in_flight)),
             limits: Arc::new(limits),
             deadlines,
             events,
@@ -111,7 +111,7 @@ impl HostState {
         self.servers.load().get(name).cloned()
     }
 
-    /// The only server that a wire name can belong to.
+    /// The server whose name is the server part of `wire_name`.
     pub(crate) fn server_for_wire_name(&self, wire_name: &str) -> Option<Arc<ServerHandle>> {
         let (part, _) = naming::split_wire_name(wire_name)?;
         let servers = self.servers.load();

@@ -1,6 +1,6 @@
-//! Newtypes for names and numbers that cross function boundaries.
+//! Names and ids of servers, tools, calls, watches and principals.
 //!
-//! Ids of servers and tools come from `switchboard-wire`.
+//! Each kind of name or id has its own type, so that the compiler rejects a mix-up.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -79,8 +79,8 @@ impl Default for Principal {
     }
 }
 
-/// A static or a shared text. Each call has a principal, usually the default one, which then needs no
-/// allocation.
+/// A static or a shared text. Most calls have the default principal, whose text is static and
+/// needs no allocation.
 #[derive(Clone, Eq)]
 enum Text {
     Static(&'static str),

@@ -1,6 +1,7 @@
-//! In-process servers: typed Rust functions as tools, without a child process.
+//! In-process servers: Rust functions as MCP tools, without a child process.
 //!
-//! Re-exports `switchboard-server`, and the traits for servers that are not made of typed functions.
+//! [`InProcessServer`] builds a server from typed functions. [`LocalServer`] and [`Connector`] are
+//! the traits for other kinds of servers.
 //!
 //! ```
 //! use schemars::JsonSchema;

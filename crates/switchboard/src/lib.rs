@@ -1,8 +1,8 @@
 //! A runtime between AI agents and MCP servers.
 //!
-//! A [`Host`] starts MCP servers, publishes their tools under names that a model can call, checks
-//! permissions, delivers each call at most once, reconnects servers that went down, and renders
-//! results so that they are safe to show to a model.
+//! A [`Host`] starts MCP servers or connects to them, publishes their tools under names that a
+//! model can call, checks permissions, delivers each call at most once, reconnects servers that
+//! went down, and renders results so that they are safe to show to a model.
 //!
 //! ```no_run
 //! use switchboard::{Host, Readiness};
@@ -77,19 +77,19 @@ pub mod auth {
     };
 }
 
+#[doc(inline)]
 pub use switchboard_config as config;
-pub use switchboard_wire::mcp;
-
-pub use switchboard_wire::naming;
+#[doc(inline)]
+pub use switchboard_wire::{mcp, naming, uri_template};
 
 pub mod elicit {
-    //! Elicitation: a server asks the user to fill in a form or to visit a URL.
+    //! Elicitation requests: a server asks the user to fill in a form or to open a URL.
 
     pub use switchboard_client::elicitation::*;
 }
 
 pub mod sampling {
-    //! Sampling: a server asks for a completion by a model.
+    //! Sampling requests: a server asks for a completion by a model.
 
     pub use switchboard_client::sampling::{IncludeContext, SamplingRequest};
 }
@@ -101,12 +101,10 @@ pub mod network {
 }
 
 pub mod trace {
-    //! Access to the raw messages that are exchanged with servers.
+    //! A tap on the raw messages between the host and its servers, for logs and debugging.
 
     pub use switchboard_client::wire_tap::{Direction, WireTap};
 }
-
-pub use switchboard_wire::uri_template;
 
 pub use call::{Call, CallContext, CallError};
 pub use content::Output;

@@ -1,4 +1,4 @@
-//! Bounds on time, size and count.
+//! Limits on time ([`Deadlines`]), and on size and count ([`Limits`]).
 
 pub use switchboard_client::Deadlines;
 pub use switchboard_wire::Limits;

@@ -1,7 +1,8 @@
 //! Local tools with which a model manages its MCP servers: resources, watches, refreshing, waiting.
 //!
-//! [`Registry::register_management_tools`] adds them. They need no permission. Invariants: a rule that
-//! denies one of them, or a whole server, applies; a poll of a tool passes the rules of that tool.
+//! [`Registry::register_management_tools`] adds them. They run without asking the user. Invariants:
+//! rules that deny a management tool or a whole server are enforced; a watch that polls a tool
+//! checks the permission for that tool.
 
 mod definitions;
 mod resources;
@@ -42,7 +43,7 @@ struct ManagementTool {
 }
 
 /// Executes one management tool.
-type Run =
+type ExecuteFn =
     for<'a> fn(&'a Host, Map<String, Value>, &'a CallContext) -> BoxFuture<'a, ToolResult<Output>>;
 
 impl Tool for ManagementTool {
@@ -67,7 +68,7 @@ impl Tool for ManagementTool {
         input: Map<String, Value>,
         context: &'a CallContext,
     ) -> BoxFuture<'a, ToolResult<Output>> {
-        (self.definition.run)(&self.host, input, context)
+        (self.definition.execute)(&self.host, input, context)
     }
 }
 

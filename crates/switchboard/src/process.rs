@@ -1,18 +1,19 @@
-//! Child processes that leave no survivors, and [helper programs](Program) with the same guarantees.
+//! Options for child processes, and [helper programs](Program) that are cleaned up like servers.
 //!
-//! A [`Host`](crate::Host) starts each child as the leader of a process group and has the kernel kill
-//! the child when the host dies. When a server ends, the host ends the group and, on Linux, also the
-//! processes that left the group, unless the entry sets `keepDaemons`. It finds those by the marker
-//! `SWITCHBOARD_CHILD` in their environment. Nothing of this affects the embedding program.
+//! A [`Host`](crate::Host) starts each child as the leader of a process group, and ends the group
+//! when the server stops. On Linux it also ends the processes that left the group, unless the entry
+//! sets `keepDaemons`; it finds them by the variable `SWITCHBOARD_CHILD` in their environment. On
+//! Linux the kernel kills a child when the host dies. Other processes of the embedding program are
+//! not affected.
 //!
 //! Three options affect the whole process, so the embedding program has to enable them:
 //!
-//! - [`HostBuilder::guardian`](crate::HostBuilder::guardian): a small process that ends the children if
+//! - [`HostBuilder::guardian`](crate::HostBuilder::guardian): a small process that kills the children if
 //!   this process is killed.
 //! - [`HostBuilder::subreaper`](crate::HostBuilder::subreaper): finds daemons even if they cleared their
 //!   environment. Only for programs whose only children are those of the host.
-//! - [`HostRecord`] and [`kill_leftovers`]: the next start ends what remains if the guardian was
-//!   killed, too.
+//! - [`HostRecord`] and [`kill_leftovers`]: the next start of the program kills the children that
+//!   remain if both this process and the guardian were killed.
 //!
 //! ```no_run
 //! use switchboard::Host;

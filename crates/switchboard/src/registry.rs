@@ -1,8 +1,8 @@
-//! The tools of an agent loop: local tools of the program beside the MCP tools of a host.
+//! The tools of an agent loop: local tools of the program together with the MCP tools of a host.
 //!
-//! An agent loop needs descriptions of its tools for the model, and a way to execute what the model
-//! requests. Invariants: every failure becomes a result that the loop can give to the model; an MCP
-//! tool is executed only through the permission checks of its host.
+//! An agent loop needs descriptions of its tools for the model, and a way to execute the calls that
+//! the model requests. Invariants: every failure becomes a result that the loop can give to the
+//! model; an MCP tool is executed only through the permission checks of its host.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -23,7 +23,7 @@ use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
 use crate::permission::{Action, Denial, PermissionRequest};
 
-/// A local tool.
+/// A local tool: a function of the program that a model can call.
 pub trait Tool: Send + Sync + 'static {
     /// The name by which the model calls the tool.
     fn name(&self) -> &str;
@@ -70,7 +70,8 @@ pub struct ToolSpec {
     /// The JSON Schema of the input.
     pub input_schema: Json,
     /// Where the tool comes from.
-    pub kind: ToolSource,
+    #[serde(rename = "kind")]
+    pub source: ToolSource,
 }
 
 /// Executes tools for an agent loop.
@@ -78,8 +79,8 @@ pub trait ToolExecutor: Send + Sync {
     /// The tools, in a stable order.
     fn definitions(&self) -> Vec<ToolSpec>;
 
-    /// Executes a tool by name. Every failure becomes an output with `is_error` and a message for the
-    /// model.
+    /// Executes a tool by name. Every failure becomes an output with `is_error` and a message for
+    /// the model.
     fn execute<'a>(
         &'a self,
         name: &'a str,
@@ -95,7 +96,7 @@ impl ToolExecutor for Host {
             name: tool.wire_name.to_string(),
             description: tool.definition.description.clone().unwrap_or_default(),
             input_schema: tool.definition.input_schema.clone(),
-            kind: ToolSource::Mcp,
+            source: ToolSource::Mcp,
         });
         tools.collect()
     }
@@ -115,8 +116,8 @@ impl ToolExecutor for Host {
 
 /// The local tools of a program and the MCP tools of a host.
 ///
-/// MCP tools come and go with their servers, local tools stay. The name of a local tool cannot start
-/// with `mcp__`, so that it cannot pass for an MCP tool.
+/// The MCP tools change with their servers. The name of a local tool must not start with `mcp__`,
+/// so that it cannot be mistaken for an MCP tool.
 #[derive(Clone)]
 pub struct Registry {
     host: Host,
@@ -135,13 +136,13 @@ struct LocalTool {
 pub enum RegisterError {
     /// The name starts with `mcp__`.
     #[error("{0}: names that start with mcp__ are reserved for MCP tools")]
-    Reserved(String),
+    ReservedName(String),
     /// Another local tool has this name.
     #[error("a tool named {0} already exists")]
     NameTaken(String),
     /// The name is empty.
     #[error("the name of a tool must not be empty")]
-    Nameless,
+    EmptyName,
 }
 
 impl Registry {
@@ -162,10 +163,10 @@ impl Registry {
     pub fn register(&mut self, tool: impl Tool) -> Result<(), RegisterError> {
         let name = tool.name();
         if name.is_empty() {
-            return Err(RegisterError::Nameless);
+            return Err(RegisterError::EmptyName);
         }
         if name.starts_with(PREFIX) {
-            return Err(RegisterError::Reserved(name.to_owned()));
+            return Err(RegisterError::ReservedName(name.to_owned()));
         }
         if self.find(name).is_some() {
             return Err(RegisterError::NameTaken(name.to_owned()));
@@ -246,7 +247,7 @@ impl ToolExecutor for Registry {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),
-            kind: ToolSource::Local,
+            source: ToolSource::Local,
         });
         local.chain(self.host.definitions()).collect()
     }

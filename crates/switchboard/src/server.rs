@@ -1,8 +1,8 @@
 //! One configured server: the task that owns it, and the handle that the rest of the host uses.
 //!
-//! The handle sends orders to the owner, reads the state that the owner publishes, and limits the
-//! calls in flight. It does not send requests to the server: callers take the session from the state.
-//! Invariant: one task owns one server.
+//! The handle sends orders to the owner, reads the state that the owner publishes, and holds the
+//! limits on calls in flight. It does not send requests to the server: callers take the session
+//! from the state. Invariant: one task owns one server.
 
 pub(crate) mod backoff;
 mod change_events;
@@ -24,7 +24,7 @@ use arc_swap::ArcSwap;
 use switchboard_client::session::Session;
 use switchboard_client::stderr::StderrTail;
 use switchboard_config::{MaskedEntry, Scope};
-use switchboard_wire::sync::CachePadded as Apart;
+use switchboard_wire::sync::CachePadded;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -32,21 +32,21 @@ use tokio_util::sync::CancellationToken;
 use crate::catalog::{Catalog, CatalogPublisher, ServerKey};
 use crate::event::EventSink;
 use crate::id::ServerName;
-use crate::status::{ServerDetails, ServerStatus, ToolSummary, Unavailable};
+use crate::status::{ServerDetails, ServerStatus, ToolSummary, TransportKind, Unavailable};
 use backoff::Backoff;
 use connect::ConnectSetup;
 use listing_cache::ListingCaches;
 use listing_refresh::ListingExpiry;
-use owner::{Control, Owner, RefreshReply};
+use owner::{Order, Owner, RefreshReply};
 use state::{Phase, State};
 
-/// Capacity of the order channel. Orders are rare; a sender that finds it full waits.
-const ORDER_QUEUE: usize = 16;
-/// How long a call whose connection was lost waits for the reason.
+/// Orders are rare. A sender waits while the channel is full.
+const ORDER_CHANNEL_CAPACITY: usize = 16;
+/// How long a failed call waits until the owner has determined why the session ended.
 const LOSS_REASON_TIMEOUT: Duration = Duration::from_secs(2);
-/// Calls per server that do not count toward the limit of the whole host. A server that hangs cannot
-/// use up the calls of the others.
-const RESERVED_CALLS: usize = 4;
+/// Calls per server that do not count toward the limit of the host. Each server can make this many
+/// calls, even if calls to servers that hang have used up the limit of the host.
+const RESERVED_SLOTS: usize = 4;
 
 /// The properties of a server that do not change between sessions.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub(crate) struct ServerSettings {
     pub(crate) name: ServerName,
     /// Distinguishes this server from earlier servers of the same name.
     pub(crate) sequence: u64,
-    pub(crate) transport: &'static str,
+    pub(crate) transport: TransportKind,
     pub(crate) description: EntryDescription,
     pub(crate) call_timeout: Option<Duration>,
     /// Maximum number of calls in flight.
@@ -92,12 +92,12 @@ pub(crate) struct InitialState {
 pub(crate) struct ServerHandle {
     settings: ServerSettings,
     description: ArcSwap<EntryDescription>,
-    orders: mpsc::Sender<Control>,
+    orders: mpsc::Sender<Order>,
     state: watch::Receiver<State>,
-    /// Limits the calls in flight.
-    permits: Apart<Semaphore>,
-    /// The first [`RESERVED_CALLS`] calls take a permit from here instead of from the host.
-    reserved_permits: Apart<Semaphore>,
+    /// Limits the calls in flight to this server.
+    call_slots: CachePadded<Semaphore>,
+    /// [`RESERVED_SLOTS`] calls at a time take a slot from here instead of from the host.
+    reserved_slots: CachePadded<Semaphore>,
     listing_expiry: Arc<ListingExpiry>,
     listing_caches: ListingCaches,
     stop: CancellationToken,
@@ -107,21 +107,21 @@ impl ServerHandle {
     /// Spawns the owner of a server.
     pub(crate) fn spawn(
         settings: ServerSettings,
-        site: ConnectSetup,
+        setup: ConnectSetup,
         initial: InitialState,
         backoff: Backoff,
         catalog: Arc<CatalogPublisher>,
         events: EventSink,
         default_max_calls: usize,
     ) -> Self {
-        let (orders, inbox) = mpsc::channel(ORDER_QUEUE);
+        let (orders, inbox) = mpsc::channel(ORDER_CHANNEL_CAPACITY);
         let (publisher, state) = watch::channel(State::new(initial.phase));
-        let stop = site.stop.clone();
-        let tasks = site.client.tasks.clone();
+        let stop = setup.stop.clone();
+        let tasks = setup.client.tasks.clone();
         let listing_expiry = Arc::new(ListingExpiry::new());
         let owner = Owner {
             key: settings.key(),
-            site: Arc::new(site),
+            setup: Arc::new(setup),
             orders: inbox,
             state: publisher,
             catalog,
@@ -139,8 +139,8 @@ impl ServerHandle {
             settings,
             orders,
             state,
-            permits: Apart(Semaphore::new(max_calls)),
-            reserved_permits: Apart(Semaphore::new(RESERVED_CALLS)),
+            call_slots: CachePadded(Semaphore::new(max_calls)),
+            reserved_slots: CachePadded(Semaphore::new(RESERVED_SLOTS)),
             listing_expiry,
             listing_caches: ListingCaches::default(),
             stop,
@@ -155,7 +155,7 @@ impl ServerHandle {
         &self.settings
     }
 
-    /// Updates scope and text after an edit of the entry that does not change the server.
+    /// Updates scope and text after an edit of the entry that changes neither program nor endpoint.
     pub(crate) fn set_description(&self, description: EntryDescription) {
         self.description.store(Arc::new(description));
     }
@@ -176,30 +176,33 @@ impl ServerHandle {
         self.state.borrow().session.clone()
     }
 
-    /// Requests a new tool listing if the last one has expired. Call this on every use of the tools.
+    /// Requests a new tool listing if the last one has expired. Callers call this whenever they use
+    /// the tools.
     pub(crate) fn refresh_if_expired(&self) {
         self.listing_expiry.refresh_if_expired();
     }
 
-    pub(crate) fn permits(&self) -> &Semaphore {
-        &self.permits
+    /// The slots for calls in flight to this server.
+    pub(crate) fn call_slots(&self) -> &Semaphore {
+        &self.call_slots
     }
 
-    /// Permits for calls that do not count toward the limit of the whole host.
-    pub(crate) fn reserved_permits(&self) -> &Semaphore {
-        &self.reserved_permits
+    /// The slots for calls that do not count toward the limit of the host.
+    pub(crate) fn reserved_slots(&self) -> &Semaphore {
+        &self.reserved_slots
     }
 
     /// Starts a dormant server and waits until the server is connected or has failed.
     pub(crate) async fn start_and_settle(&self) -> State {
         if self.state.borrow().phase == Phase::Dormant {
-            self.order(Control::Wake).await;
+            self.order(Order::Wake).await;
         }
-        self.wait_settled().await
+        self.wait_until_settled().await
     }
 
-    /// Waits until the server is no longer starting: connected, dormant, failed or retrying.
-    pub(crate) async fn wait_settled(&self) -> State {
+    /// Waits while the server is starting, or while the owner determines why its session ended. See
+    /// [`State::is_settled`].
+    pub(crate) async fn wait_until_settled(&self) -> State {
         let mut state = self.state.clone();
         match state.wait_for(State::is_settled).await {
             Ok(settled) => settled.clone(),
@@ -207,8 +210,8 @@ impl ServerHandle {
         }
     }
 
-    /// Waits for the session that replaces `lost`. Returns `None` at `deadline`, or when the owner
-    /// has given up.
+    /// Waits for the session that replaces `lost`. Returns `None` at `deadline`, or if the owner
+    /// stops reconnecting.
     pub(crate) async fn next_session(&self, lost: &Session, deadline: Instant) -> Option<Session> {
         let mut state = self.state.clone();
         let is_replaced = |state: &State| {
@@ -231,32 +234,32 @@ impl ServerHandle {
     }
 
     pub(crate) async fn restart(&self) {
-        self.order(Control::Restart).await;
+        self.order(Order::Restart).await;
     }
 
     pub(crate) async fn set_enabled(&self, enabled: bool) {
-        self.order(|done| Control::SetEnabled(enabled, done)).await;
+        self.order(|done| Order::SetEnabled(enabled, done)).await;
     }
 
     /// Lists the tools again.
     pub(crate) async fn refresh_tools(&self) -> RefreshReply {
-        self.order(Control::RefreshTools).await.flatten()
+        self.order(Order::RefreshTools).await.flatten()
     }
 
-    /// Sends an order and waits until the owner has carried it out. Returns `None` if the owner ends
-    /// first.
-    async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Control) -> Option<T> {
+    /// Sends an order and waits until the owner has carried it out. Returns `None` if the owner
+    /// ends first.
+    async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
         let (done, receipt) = oneshot::channel();
         self.orders.send(order(done)).await.ok()?;
         receipt.await.ok()
     }
 
-    /// Stops the owner. [`Self::stopped`] waits until it has ended.
+    /// Stops the owner. [`Self::wait_until_stopped`] waits until it has ended.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
-    pub(crate) async fn stopped(&self) {
+    pub(crate) async fn wait_until_stopped(&self) {
         let mut state = self.state.clone();
         // An error means that the owner dropped the sender, which is an end as well.
         let _ = state.wait_for(|state| state.phase == Phase::Stopped).await;
@@ -272,7 +275,7 @@ impl ServerHandle {
             name: self.settings.name.clone(),
             status: state.status(),
             server_info: state
-                .hello
+                .handshake
                 .as_ref()
                 .and_then(|handshake| handshake.server_info.clone()),
             error: state.error(),
@@ -313,7 +316,7 @@ impl ServerHandle {
                 Phase::NeedsAuth(login) => Some(login.challenge),
                 _ => None,
             },
-            hello: state.hello.as_deref().cloned(),
+            handshake: state.handshake.as_deref().cloned(),
             notes: notes.collect(),
             stderr: stderr.filter(|text| !text.is_empty()),
         }
@@ -326,12 +329,11 @@ impl ServerHandle {
             status: state.status(),
             reason: state.error(),
             hint: state.detail(),
-            retry_in: self.next_attempt(),
+            retry_in: self.time_until_next_attempt(),
         }
     }
 
-    /// Time until the next connection attempt.
-    fn next_attempt(&self) -> Option<Duration> {
+    fn time_until_next_attempt(&self) -> Option<Duration> {
         match self.state.borrow().phase {
             Phase::Retrying { at, .. } => Some(at.saturating_duration_since(Instant::now())),
             _ => None,

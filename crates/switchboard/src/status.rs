@@ -1,9 +1,9 @@
-//! Public data types that describe the state of a server.
+//! The status of a server: connection state, phase, errors, tools.
 //!
 //! Plain data: [`Host::status`](crate::Host::status) and
-//! [`Host::server_details`](crate::Host::server_details) fill these types in. The module depends
+//! [`Host::server_details`](crate::Host::server_details) return these types. The module depends
 //! neither on the host nor on the task that owns a server, so that events can use it as well.
-//! Invariant: the serialized form is stable, other programs parse it.
+//! Invariant: the serialized form is stable, because other programs parse it.
 
 use std::fmt;
 use std::time::Duration;
@@ -103,6 +103,66 @@ impl fmt::Display for ServerPhase {
     }
 }
 
+/// How the host reaches a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum TransportKind {
+    /// A child process that communicates over stdin and stdout.
+    Stdio,
+    /// A URL with Streamable HTTP, or with a transport that is detected when connecting.
+    Http,
+    /// A URL with the HTTP+SSE transport of protocol version 2024-11-05.
+    Sse,
+    /// A server of the user's claude.ai account.
+    #[serde(rename = "claudeai-proxy")]
+    ClaudeAiProxy,
+    /// An in-process server.
+    Sdk,
+    /// A byte stream that the embedding program opens.
+    Stream,
+    /// The config entry is invalid.
+    Unknown,
+}
+
+impl TransportKind {
+    /// The kind that a config entry names in `type`.
+    pub(crate) fn of_entry_type(entry_type: &str) -> Self {
+        match entry_type {
+            "stdio" => Self::Stdio,
+            "http" => Self::Http,
+            "sse" => Self::Sse,
+            "claudeai-proxy" => Self::ClaudeAiProxy,
+            "sdk" => Self::Sdk,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The text used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+            Self::Sse => "sse",
+            Self::ClaudeAiProxy => "claudeai-proxy",
+            Self::Sdk => "sdk",
+            Self::Stream => "stream",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Whether the server has a URL.
+    pub fn is_remote(self) -> bool {
+        matches!(self, Self::Http | Self::Sse | Self::ClaudeAiProxy)
+    }
+}
+
+impl fmt::Display for TransportKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// The status of one server. Field names and states match the status that the Claude Agent SDK
 /// reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -128,7 +188,7 @@ pub struct ServerStatus {
     /// The tools of the server. Empty while the server is disabled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSummary>,
-    /// A sentence about the state and, where one helps, the command to run.
+    /// A description of the state, with a command to run if there is one that helps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -142,12 +202,12 @@ pub struct ToolSummary {
     /// The description as the server sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The hints of the server about the tool.
+    /// What the server declares about the effects of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<HintSummary>,
 }
 
-/// The hints of one tool in a [`ToolSummary`].
+/// The hints of a server about the effects of a tool. They may be wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -184,7 +244,7 @@ impl From<&Tool> for ToolSummary {
     }
 }
 
-/// Everything known about one server, for diagnosis.
+/// The status of one server and what is known about its last connection attempt, for diagnosis.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -192,8 +252,8 @@ pub struct ServerDetails {
     /// The status.
     #[serde(flatten)]
     pub status: ServerStatus,
-    /// The transport: `stdio`, `http`, `sse`, `sdk` and so on.
-    pub transport: &'static str,
+    /// How the host reaches the server.
+    pub transport: TransportKind,
     /// The phase of the life cycle.
     pub phase: ServerPhase,
     /// The number of sessions so far.
@@ -212,8 +272,8 @@ pub struct ServerDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub challenge: Option<Challenge>,
     /// The handshake response of the server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hello: Option<ServerHello>,
+    #[serde(rename = "hello", skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<ServerHello>,
     /// Problems found in the listings: skipped tools, limits that were reached.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

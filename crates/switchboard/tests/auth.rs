@@ -20,7 +20,7 @@ use switchboard::auth::{
 use switchboard::cache::{InMemoryServerCache, ServerCache};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{Era, Tool};
-use switchboard::status::{ConnectionStatus, Unavailable};
+use switchboard::status::{ConnectionStatus, TransportKind, Unavailable};
 use switchboard::{CallError, Host, HostBuilder, Readiness};
 use switchboard_config::{Profile, RemoteKind, ServerConfig, TransportConfig};
 use switchboard_testkit::Script;
@@ -280,7 +280,7 @@ async fn account_bearer_goes_only_to_its_origin() {
     let error = status.error.unwrap();
     assert_eq!(
         error,
-        format!("the bearer of the account does not go to {origin}")
+        format!("{origin} may not receive the token of the claude.ai account")
     );
     assert!(host.reconnect("s").await.is_err());
     assert_eq!(server.requests(), []);
@@ -295,7 +295,7 @@ async fn account_bearer_goes_only_to_its_origin() {
     assert_eq!(echo(&host).await.unwrap(), "hello");
     assert_eq!(
         host.server_details("s").unwrap().transport,
-        "claudeai-proxy"
+        TransportKind::ClaudeAiProxy
     );
     assert!(
         server

@@ -27,7 +27,7 @@ fn methods(server: &MemoryServer) -> Vec<String> {
 }
 
 fn version_of(host: &Host) -> ProtocolVersion {
-    host.server_details("s").unwrap().hello.unwrap().version
+    host.server_details("s").unwrap().handshake.unwrap().version
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,9 +40,9 @@ async fn probe_detects_modern_server() {
         ["server/discover", "subscriptions/listen", "tools/list"]
     );
     assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
-    let hello = host.server_details("s").unwrap().hello.unwrap();
-    assert_eq!(hello.server_info.unwrap().name, "scripted");
-    assert_eq!(hello.instructions.unwrap(), "be kind");
+    let handshake = host.server_details("s").unwrap().handshake.unwrap();
+    assert_eq!(handshake.server_info.unwrap().name, "scripted");
+    assert_eq!(handshake.instructions.unwrap(), "be kind");
     // Every request carries version, capabilities and client info.
     host.call("mcp__s__echo", json!({"message": "hi"}))
         .await

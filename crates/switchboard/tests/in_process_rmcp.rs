@@ -30,6 +30,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use switchboard::in_process::{ServerInstance, rmcp_server};
+use switchboard::status::TransportKind;
 use switchboard::{CallContext, CallError, Event, Host, Readiness};
 use switchboard_config::ServerConfig as Entry;
 use tokio::time::{Instant, sleep, timeout};
@@ -203,7 +204,10 @@ async fn rmcp_server_works_like_any_server() {
     let host = start_host(&instance).await;
     let status = host.server_status("sums").unwrap();
     assert_eq!(status.status.as_str(), "connected");
-    assert_eq!(host.server_details("sums").unwrap().transport, "sdk");
+    assert_eq!(
+        host.server_details("sums").unwrap().transport,
+        TransportKind::Sdk
+    );
     assert_eq!(host.tools().len(), 5);
     assert_eq!(add(&host).await, "42");
     let output = host.call("mcp__sums__fail", json!({})).await.unwrap();
@@ -318,6 +322,9 @@ async fn sdk_entry_resolves_by_name() {
         .unwrap();
     host.wait_for(Readiness::All).await;
     assert_eq!(add(&host).await, "42");
-    assert_eq!(host.server_details("sums").unwrap().transport, "sdk");
+    assert_eq!(
+        host.server_details("sums").unwrap().transport,
+        TransportKind::Sdk
+    );
     host.shutdown().await;
 }

@@ -72,7 +72,7 @@ async fn management_tools_need_no_permission() {
     let definitions = registry.definitions();
     let named: Vec<_> = definitions
         .iter()
-        .map(|tool| (tool.name.as_str(), tool.kind))
+        .map(|tool| (tool.name.as_str(), tool.source))
         .collect();
     for name in [
         "ListMcpResources",

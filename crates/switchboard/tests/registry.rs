@@ -63,7 +63,7 @@ async fn registry_runs_local_and_mcp_tools() {
     let kinds: Vec<_> = registry
         .definitions()
         .into_iter()
-        .map(|tool| (tool.name, tool.kind))
+        .map(|tool| (tool.name, tool.source))
         .collect();
     assert_eq!(
         kinds,

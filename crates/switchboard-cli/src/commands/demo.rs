@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use switchboard::in_process::InProcessTool;
 use switchboard::permission::{Action, Rule};
-use switchboard::status::ConnectionStatus;
+use switchboard::status::{ConnectionStatus, TransportKind};
 use switchboard::{Event, Host, HostBuilder, InProcessServer, Readiness};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
 
@@ -105,7 +105,7 @@ async fn start(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> 
         let server = host.server_details(status.name.as_str());
         let server = server.map_err(|error| Failure::internal(error.to_string()))?;
         let kind = match server.transport {
-            "stdio" => "child process (stdio)",
+            TransportKind::Stdio => "child process (stdio)",
             _ => "in-process",
         };
         let took = server.connect_time.map(format_duration).unwrap_or_default();

@@ -115,10 +115,12 @@ pub(super) fn env_or_header_lines(masked: &MaskedEntry, key: &str) -> String {
 }
 
 fn describe_handshake(view: &mut DetailView<'_>, server: &ServerDetails) {
-    let Some(hello) = &server.hello else { return };
-    let version = hello.version;
+    let Some(handshake) = &server.handshake else {
+        return;
+    };
+    let version = handshake.version;
     view.field("protocol", &format!("{version} ({} era)", version.era()));
-    if let Some(info) = &hello.server_info {
+    if let Some(info) = &handshake.server_info {
         view.field(
             "server",
             &format!(
@@ -129,11 +131,11 @@ fn describe_handshake(view: &mut DetailView<'_>, server: &ServerDetails) {
         );
     }
     let capabilities = [
-        (hello.capabilities.tools, "tools"),
-        (hello.capabilities.resources, "resources"),
-        (hello.capabilities.prompts, "prompts"),
-        (hello.capabilities.logging, "logging"),
-        (hello.capabilities.completions, "completions"),
+        (handshake.capabilities.tools, "tools"),
+        (handshake.capabilities.resources, "resources"),
+        (handshake.capabilities.prompts, "prompts"),
+        (handshake.capabilities.logging, "logging"),
+        (handshake.capabilities.completions, "completions"),
     ];
     let names = capabilities.into_iter().filter(|(declared, _)| *declared);
     view.field(
@@ -142,7 +144,7 @@ fn describe_handshake(view: &mut DetailView<'_>, server: &ServerDetails) {
     );
     view.field(
         "instructions",
-        hello.instructions.as_deref().unwrap_or_default(),
+        handshake.instructions.as_deref().unwrap_or_default(),
     );
 }
 

@@ -3,7 +3,7 @@
 mod live;
 
 use switchboard::content::sanitize;
-use switchboard::status::{ConnectionStatus, ServerDetails, ServerStatus};
+use switchboard::status::{ConnectionStatus, ServerDetails, ServerStatus, TransportKind};
 use switchboard_config::{LaunchDecision, PendingReason, ServerEntry};
 
 use super::run_host::{run_with_host, wait_until_started};
@@ -195,8 +195,8 @@ fn transport(server: &ServerDetails) -> &str {
     let entry = server.status.config.as_ref();
     let declared = entry.and_then(|entry| entry.as_object().get("type")?.as_str());
     match server.transport {
-        "unknown" => declared.unwrap_or("-"),
-        known => known,
+        TransportKind::Unknown => declared.unwrap_or("-"),
+        known => known.as_str(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The user's answer to a call that a watch repeats.
+//! Remembers whether the user permitted the tool that a watch polls.
 //!
 //! Invariant: an approval covers exactly the tool definition that the user saw.
 
@@ -9,8 +9,8 @@ use switchboard_wire::sync::lock;
 
 use crate::permission::Denial;
 
-/// Remembers the answer to the permission request of a poll, so that the user is asked once per
-/// watch and not once per interval.
+/// The user's answer to the permission request of a watch. The user is asked once per watch, not
+/// once per poll.
 #[derive(Debug, Default)]
 pub(crate) struct RememberedApproval(Mutex<Option<RecordedAnswer>>);
 

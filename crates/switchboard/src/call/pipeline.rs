@@ -1,4 +1,5 @@
-//! The steps of one call: resolve → check arguments → check permission → take slots → send → render.
+//! The steps of one call: resolve → check arguments → check permission → take slots → send →
+//! render.
 //!
 //! Steps that few calls need (waiting, asking, failing) are boxed, which keeps the future of an
 //! ordinary call small.
@@ -193,16 +194,16 @@ fn time_limit(
 /// A slot of the server, and one of its reserved slots or of the host.
 type CallSlots<'a> = (SemaphorePermit<'a>, SemaphorePermit<'a>);
 
-/// Waits for a slot of the server, then for a slot of the host. In this order, calls that wait for a
-/// slow server take no slot of the host.
+/// Waits for a slot of the server, then for a slot of the host. In this order, calls that wait for
+/// a slow server take no slot of the host.
 async fn acquire_slots<'a>(
     host: &'a HostState,
     target: &'a ResolvedTool,
     started: Instant,
     end: Instant,
 ) -> Result<CallSlots<'a>, CallError> {
-    let server = target.server.permits();
-    let (reserved, shared) = (target.server.reserved_permits(), &host.call_slots);
+    let server = target.server.call_slots();
+    let (reserved, shared) = (target.server.reserved_slots(), &host.call_slots);
     if let Ok(own) = server.try_acquire()
         && let Ok(other) = reserved.try_acquire().or_else(|_| shared.try_acquire())
     {
@@ -249,8 +250,8 @@ async fn current_session(
     }
 }
 
-/// Renders the result for a model. The result of a poll is neither cut nor stored: the watch compares
-/// it with the next one.
+/// Renders the result for a model. The result of a poll is neither cut nor stored: the watch
+/// compares it with the next one.
 fn render(host: &HostState, tool: &CatalogTool, result: CallToolResult, is_poll: bool) -> Output {
     let note = check_output_schema(host, tool, &result);
     let server = Some(&tool.id.server);

@@ -79,7 +79,7 @@ pub(super) fn wait_until_started(server: &ServerHandle, until: Instant) -> BoxFu
 }
 
 /// Fails if the tool or its server is not the one that was resolved. Time passes between the
-/// permission check and sending: the user thinks, slots are taken, servers start.
+/// permission check and sending: the user decides, the call waits for a slot or for a server.
 pub(super) fn check_unchanged(host: &HostState, target: &ResolvedTool) -> Result<(), CallError> {
     let ResolvedTool {
         revision,

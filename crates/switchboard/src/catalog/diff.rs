@@ -11,7 +11,7 @@ pub(super) struct CatalogDiff {
     pub(super) added: Vec<WireName>,
     pub(super) removed: Vec<WireName>,
     pub(super) changed: Vec<WireName>,
-    /// The availability or the order of tools changed, or the list of rejected tools.
+    /// Whether the availability or order of tools, or the list of rejected tools, changed.
     metadata_changed: bool,
 }
 

@@ -157,7 +157,7 @@ impl CatalogPublisher {
         order.retain(|server| by_server.contains_key(server));
     }
 
-    /// Publishes what was staged.
+    /// Publishes the staged changes.
     pub(crate) fn publish_staged(&self) {
         self.publish(&lock(&self.table));
     }

@@ -1,7 +1,7 @@
-//! Builds a host.
+//! The builder of a host: its servers, rules, limits and options.
 //!
-//! The builder collects settings and servers. Errors in names and patterns are reported by
-//! [`HostBuilder::start`], so that a chain of calls needs one `?`.
+//! Invariant: only [`HostBuilder::start`] fails or has an effect. It reports the first invalid name
+//! or pattern, so that a chain of calls needs one `?`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ pub struct HostBuilder {
     subreaper: Option<Subreaper>,
     guardian: Option<Guardian>,
     suspend_clock: SuspendClock,
-    /// The first invalid name or pattern.
+    /// The first invalid name or pattern, which `start` returns.
     error: Option<StartError>,
 }
 
@@ -125,7 +125,7 @@ impl HostBuilder {
         self.server(name, ServerConfig::remote(url, RemoteKind::Sse))
     }
 
-    /// Adds a server that code describes. It needs no approval.
+    /// Adds a server from a [`ServerConfig`]. It needs no approval.
     pub fn server(mut self, name: impl AsRef<str>, config: ServerConfig) -> Self {
         match ServerName::new(name.as_ref()) {
             Ok(name) => self.launch(LaunchSpec::trusted(name, config)),
@@ -176,7 +176,7 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a server that is reached through a custom transport.
+    /// Adds a server with a custom transport.
     pub fn connector(mut self, name: impl AsRef<str>, connector: impl Connector) -> Self {
         match ServerName::new(name.as_ref()) {
             Ok(name) => {
@@ -188,13 +188,14 @@ impl HostBuilder {
         self
     }
 
-    /// A server that fails is not reconnected. For programs that make a few calls and exit.
+    /// Disables reconnecting. For programs that make a few calls and exit.
     pub fn no_reconnect(mut self) -> Self {
         self.defaults.retry_mode = RetryMode::Never;
         self
     }
 
-    /// Sets what is remembered of servers between runs: their protocol era and their tools.
+    /// Sets the cache that stores the protocol era and the tools of servers between runs. Default:
+    /// a cache in memory.
     pub fn server_cache(mut self, cache: impl ServerCache) -> Self {
         self.defaults.server_cache = Arc::new(cache);
         self
@@ -239,8 +240,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets a function that decides on calls that no rule allows or denies. Replaces
-    /// [`interaction`](Self::interaction): requests of servers are declined.
+    /// Sets a function that decides on calls that no rule allows or denies. Replaces the
+    /// [`interaction`](Self::interaction), so elicitation and sampling requests are declined.
     pub fn can_use_tool<F, R>(self, decide: F) -> Self
     where
         F: Fn(PermissionRequest) -> R + Send + Sync + 'static,
@@ -249,8 +250,9 @@ impl HostBuilder {
         self.interaction(PermissionCallback(decide))
     }
 
-    /// Sets who answers permission requests and the requests of servers. Without one, calls that
-    /// need permission are denied, and the requests of servers are declined.
+    /// Sets the handler of permission requests and of elicitation, sampling and roots requests.
+    /// Without one, calls that need permission are denied, and elicitation and sampling requests
+    /// are declined.
     pub fn interaction(mut self, interaction: impl Interaction) -> Self {
         self.interaction = Arc::new(interaction);
         self
@@ -273,31 +275,31 @@ impl HostBuilder {
         self
     }
 
-    /// Requests the log messages of servers from this level on. They become
-    /// [events](Host::events) and `tracing` events. By default no messages are requested; some
+    /// Requests log messages of at least this level from servers. They become
+    /// [events](Host::events) and `tracing` events. By default the host requests none, but some
     /// servers send them anyway.
     pub fn server_log_level(mut self, level: LogLevel) -> Self {
         self.defaults.log_level = Some(level);
         self
     }
 
-    /// Sets how remote servers are reached: proxies and trusted certificates.
+    /// Sets proxies and trusted certificates for connections to remote servers.
     pub fn network(mut self, network: Network) -> Self {
         self.defaults.network = Arc::new(network);
         self
     }
 
-    /// Sets who authorizes requests to a remote server. Its headers replace those of the entry with
-    /// the same name, and the `headersHelper` of the entry is not run.
+    /// Sets the provider of credentials for a remote server. Its headers replace headers of the
+    /// same name in the entry, and the `headersHelper` of the entry is not run.
     pub fn auth(mut self, server: impl Into<String>, provider: impl AuthProvider) -> Self {
         let provider = Arc::new(provider);
         self.defaults.auth.insert(server.into(), provider);
         self
     }
 
-    /// Sets the provider of the bearer token of the user's claude.ai account. The token is used for
-    /// entries of the type `claudeai-proxy` only, and sent to claude.ai only. Without a provider such
-    /// servers require a login.
+    /// Sets the provider of the bearer token of the user's claude.ai account. The host uses the
+    /// token only for entries of the type `claudeai-proxy`, and sends it only to claude.ai and the
+    /// [allowed origins](Self::claude_ai_origins). Without a provider such servers require a login.
     pub fn claude_ai_account(mut self, account: impl AuthProvider) -> Self {
         self.defaults.claude_ai_account = Some(Arc::new(account));
         self
@@ -312,15 +314,15 @@ impl HostBuilder {
         self
     }
 
-    /// Sets a tap that sees all messages between the host and its servers.
+    /// Sets a tap that receives all raw messages between the host and its servers.
     pub fn wire_tap(mut self, tap: Arc<dyn WireTap>) -> Self {
         self.defaults.wire_tap = Some(tap);
         self
     }
 
     /// Sets a clock that returns how long the machine was suspended since it booted. The host reads
-    /// it every few seconds and checks remote servers after a suspend. By default the clocks of Linux
-    /// are compared; other systems have no default.
+    /// it every few seconds and checks remote servers after a suspend. By default the clocks of
+    /// Linux are compared; other systems have no default.
     pub fn suspend_clock(mut self, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         self.suspend_clock = Arc::new(clock);
         self
@@ -349,7 +351,7 @@ impl HostBuilder {
         self
     }
 
-    /// Reaps orphaned descendants, too. For programs that own their process; see [`Subreaper`].
+    /// Also reaps orphaned descendants of children. Affects the whole process; see [`Subreaper`].
     pub fn subreaper(mut self, subreaper: Subreaper) -> Self {
         self.subreaper = Some(subreaper);
         self
@@ -362,8 +364,9 @@ impl HostBuilder {
         self
     }
 
-    /// Sets whether the host acts for a local user or in a server. With [`Profile::Server`] the host
-    /// never starts a process, even if an entry asks for one, and ignores [`Self::interaction`].
+    /// Sets whether the host acts for a local user or in a server. With [`Profile::Server`] the
+    /// host never starts a process, even if an entry asks for one, and ignores
+    /// [`Self::interaction`].
     pub fn profile(mut self, profile: Profile) -> Self {
         self.defaults.profile = profile;
         self
@@ -384,7 +387,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets where the full text of results is stored that exceed the limits.
+    /// Sets the store for the full text of results that exceed the limits.
     pub fn result_store(mut self, store: impl ResultStore + 'static) -> Self {
         self.result_store = Some(Arc::new(store));
         self
@@ -457,9 +460,9 @@ impl HostInner {
         let sequence = configured.next_sequence();
         let (name, spec, file_entry) = match server {
             PendingServer::Entry(entry, trust) => {
-                let admission = entry.decide_launch(&trust);
-                let spec = self.spec_for_entry(&entry, &admission, sequence);
-                (entry.name().clone(), spec, Some(FileEntry::from(admission)))
+                let decision = entry.decide_launch(&trust);
+                let spec = self.spec_for_entry(&entry, &decision, sequence);
+                (entry.name().clone(), spec, Some(FileEntry::from(decision)))
             }
             PendingServer::Launch(launch) => {
                 let spec = self.spec_for_launch(&launch, sequence);

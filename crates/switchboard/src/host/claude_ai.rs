@@ -1,93 +1,104 @@
-//! Servers of a claude.ai account: where they are, and who may be shown the account's bearer.
+//! Computes the URL of a claude.ai connector from a `claudeai-proxy` entry.
 //!
-//! Pure. Invariant: an address that is not on the list of origins never gets an endpoint, and so never
-//! the bearer.
+//! Pure: it neither connects nor knows the account's bearer token. Invariant: a URL whose origin is
+//! not in [`AllowedOrigins`] is rejected, so the token is never sent to another origin.
 
 use switchboard_client::http::{UrlError, is_loopback, parse_server_url};
 use url::{Origin, Url};
 
 use super::server_spec::remote::url_hint;
 
-/// Where claude.ai answers.
-const ORIGINS: [&str; 3] = [
+/// The origins of claude.ai. A host allows them by default.
+const CLAUDE_AI_ORIGINS: [&str; 3] = [
     "https://mcp-proxy.anthropic.com",
     "https://api.anthropic.com",
     "https://claude.ai",
 ];
 
-/// The origins that may be shown the bearer of the account.
+/// The origins that may receive the bearer token of the claude.ai account.
 #[derive(Clone, Debug)]
 pub(crate) struct AllowedOrigins(Vec<Origin>);
 
 impl Default for AllowedOrigins {
     fn default() -> Self {
-        let origins = ORIGINS.iter().filter_map(|text| Url::parse(text).ok());
+        let origins = CLAUDE_AI_ORIGINS
+            .iter()
+            .filter_map(|text| Url::parse(text).ok());
         Self(origins.map(|url| url.origin()).collect())
     }
 }
 
 impl AllowedOrigins {
-    /// Adds the origin of an address, if it has one.
-    pub(crate) fn allow(&mut self, address: &str) {
-        let origin = Url::parse(address).map(|url| url.origin());
+    /// Adds the origin of `url`. Ignores texts that are not URLs and URLs without an origin.
+    pub(crate) fn allow(&mut self, url: &str) {
+        let origin = Url::parse(url).map(|url| url.origin());
         self.0.extend(origin.into_iter().filter(Origin::is_tuple));
     }
 }
 
-/// Why an entry of a claude.ai account cannot be used.
+/// Why a `claudeai-proxy` entry has no usable URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaudeAiUrlError {
     #[error(transparent)]
     Url(#[from] UrlError),
-    #[error("`url` must begin with https://: the bearer of the account goes there")]
-    Plain,
-    #[error("the bearer of the account does not go to {origin}")]
-    Stranger { origin: String },
-    #[error("`id` is empty or leads elsewhere")]
-    Id,
+    #[error(
+        "`url` must begin with https://, because the token of the claude.ai account is sent to it"
+    )]
+    NotHttps,
+    #[error("{origin} may not receive the token of the claude.ai account")]
+    OriginNotAllowed { origin: String },
+    #[error("`id` must not be empty, `.` or `..`")]
+    InvalidId,
 }
 
 impl ClaudeAiUrlError {
     pub(crate) fn hint(&self) -> String {
         match self {
             Self::Url(error) => url_hint(error),
-            Self::Plain | Self::Stranger { .. } => {
-                format!("claude.ai is at {}", ORIGINS.join(", "))
+            Self::NotHttps | Self::OriginNotAllowed { .. } => {
+                format!(
+                    "the origins of claude.ai are {}",
+                    CLAUDE_AI_ORIGINS.join(", ")
+                )
             }
-            Self::Id => "write the id of the connector as the account shows it".to_owned(),
+            Self::InvalidId => "copy the id of the connector from the claude.ai account".to_owned(),
         }
     }
 }
 
-/// Where the connector `id` is behind the proxy at `written`: its id in place of `{id}` or
-/// `{server_id}`; at a bare origin below `/v1/mcp/`; else as the last part of the path.
+/// The URL of the connector `id` behind the proxy at `proxy_url`.
+///
+/// Replaces `{id}` and `{server_id}` in the path and the query with the id. A URL without these
+/// placeholders gets the id as an additional path segment, below `/v1/mcp/` if its path is empty.
 pub(crate) fn connector_url(
-    written: &str,
+    proxy_url: &str,
     id: &str,
     allowed: &AllowedOrigins,
 ) -> Result<Url, ClaudeAiUrlError> {
     if id.is_empty() || id == "." || id == ".." {
-        return Err(ClaudeAiUrlError::Id);
+        return Err(ClaudeAiUrlError::InvalidId);
     }
-    let proxy = parse_server_url(written)?;
+    let proxy = parse_server_url(proxy_url)?;
     if !allowed.0.contains(&proxy.origin()) {
         let origin = proxy.origin().ascii_serialization();
-        return Err(ClaudeAiUrlError::Stranger { origin });
+        return Err(ClaudeAiUrlError::OriginNotAllowed { origin });
     }
     let is_local = proxy.host().is_some_and(|host| is_loopback(&host));
     if proxy.scheme() != "https" && !is_local {
-        return Err(ClaudeAiUrlError::Plain);
+        return Err(ClaudeAiUrlError::NotHttps);
     }
-    let encoded = encoded(id);
-    // As the parser leaves them in a path and in a query.
-    let places = ["{id}", "{server_id}", "%7Bid%7D", "%7Bserver_id%7D"];
-    let filled = |part: &str| {
-        let places = places.iter();
-        places.fold(part.to_owned(), |part, place| part.replace(place, &encoded))
+    let encoded = percent_encode(id);
+    // The URL parser encodes braces in a path and keeps them in a query.
+    let placeholders = ["{id}", "{server_id}", "%7Bid%7D", "%7Bserver_id%7D"];
+    let insert_id = |part: &str| {
+        let placeholders = placeholders.iter();
+        placeholders.fold(part.to_owned(), |part, placeholder| {
+            part.replace(placeholder, &encoded)
+        })
     };
     let mut endpoint = proxy.clone();
-    endpoint.set_path(&filled(proxy.path()));
-    endpoint.set_query(proxy.query().map(filled).as_deref());
+    endpoint.set_path(&insert_id(proxy.path()));
+    endpoint.set_query(proxy.query().map(insert_id).as_deref());
     if endpoint == proxy {
         let path = match proxy.path().trim_end_matches('/') {
             "" => format!("/v1/mcp/{encoded}"),
@@ -98,8 +109,9 @@ pub(crate) fn connector_url(
     Ok(endpoint)
 }
 
-/// An id that stays one part of a path, whatever stands in it.
-fn encoded(id: &str) -> String {
+/// Percent-encodes all characters of an id that are special in a URL, so that it stays one path
+/// segment.
+fn percent_encode(id: &str) -> String {
     let bytes = id.bytes().map(|byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
             char::from(byte).to_string()
@@ -113,18 +125,18 @@ fn encoded(id: &str) -> String {
 mod tests {
     use super::*;
 
-    fn at(written: &str, id: &str) -> Result<String, ClaudeAiUrlError> {
+    fn url_of(proxy_url: &str, id: &str) -> Result<String, ClaudeAiUrlError> {
         let mut allowed = AllowedOrigins::default();
-        allowed.allow("http://127.0.0.1:4000/whatever");
+        allowed.allow("http://127.0.0.1:4000/path");
         allowed.allow("http://plain.example");
-        allowed.allow("no address");
-        connector_url(written, id, &allowed).map(String::from)
+        allowed.allow("not a URL");
+        connector_url(proxy_url, id, &allowed).map(String::from)
     }
 
     #[test]
-    fn the_connector_is_one_part_of_the_address() {
+    fn id_is_one_segment_of_the_url() {
         let proxy = "https://mcp-proxy.anthropic.com";
-        for (written, id, expected) in [
+        for (path, id, expected) in [
             ("", "srv_1", "/v1/mcp/srv_1"),
             ("/", "srv_1", "/v1/mcp/srv_1"),
             ("/v1/mcp/{server_id}", "srv_1", "/v1/mcp/srv_1"),
@@ -136,20 +148,20 @@ mod tests {
             ("/x/{id}", "../evil", "/x/..%2Fevil"),
         ] {
             let expected = Ok(format!("{proxy}{expected}"));
-            assert_eq!(at(&format!("{proxy}{written}"), id), expected, "{written}");
+            assert_eq!(url_of(&format!("{proxy}{path}"), id), expected, "{path}");
         }
         assert_eq!(
-            at("http://127.0.0.1:4000", "x").as_deref(),
+            url_of("http://127.0.0.1:4000", "x").as_deref(),
             Ok("http://127.0.0.1:4000/v1/mcp/x")
         );
         for id in ["", ".", ".."] {
-            assert_eq!(at(proxy, id), Err(ClaudeAiUrlError::Id));
+            assert_eq!(url_of(proxy, id), Err(ClaudeAiUrlError::InvalidId));
         }
     }
 
     #[test]
-    fn nobody_else_is_shown_the_bearer() {
-        for stranger in [
+    fn other_origins_are_rejected() {
+        for url in [
             "https://mcp-proxy.anthropic.com.evil.example/",
             "https://mcp-proxy.anthropic.com:444/",
             "https://evil.example/mcp-proxy.anthropic.com",
@@ -157,18 +169,18 @@ mod tests {
             "http://127.0.0.1:4001/",
             "https://claude.ai./",
         ] {
-            let error = at(stranger, "x").unwrap_err();
+            let error = url_of(url, "x").unwrap_err();
             assert!(
-                matches!(error, ClaudeAiUrlError::Stranger { .. }),
-                "{stranger}"
+                matches!(error, ClaudeAiUrlError::OriginNotAllowed { .. }),
+                "{url}"
             );
         }
         assert_eq!(
-            at("http://plain.example/", "x"),
-            Err(ClaudeAiUrlError::Plain)
+            url_of("http://plain.example/", "x"),
+            Err(ClaudeAiUrlError::NotHttps)
         );
-        for odd in ["https://claude.ai@evil.example/", "https://me:x@claude.ai/"] {
-            assert_eq!(at(odd, "x"), Err(UrlError::Userinfo.into()));
+        for with_userinfo in ["https://claude.ai@evil.example/", "https://me:x@claude.ai/"] {
+            assert_eq!(url_of(with_userinfo, "x"), Err(UrlError::Userinfo.into()));
         }
     }
 }

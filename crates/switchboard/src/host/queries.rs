@@ -77,8 +77,8 @@ impl Host {
         Ok(self.render_resource(result).await)
     }
 
-    /// Reads a resource and returns what the server sent. The request goes to the named server only; the
-    /// host does not interpret the URI.
+    /// Reads a resource and returns what the server sent. The request goes to the named server
+    /// only; the host does not interpret the URI.
     pub async fn read_resource_raw(
         &self,
         server: &str,
@@ -145,7 +145,7 @@ impl Host {
         let limits = Arc::clone(&self.state().limits);
         let store = self.state().result_store.clone();
         let rendered = run_blocking(move || render_resource(result, &limits, store.as_deref()));
-        // Fails only when the runtime shuts down.
+        // The blocking task fails only if the runtime shuts down.
         rendered.await.unwrap_or_default()
     }
 
@@ -154,12 +154,12 @@ impl Host {
         let limits = Arc::clone(&self.state().limits);
         let store = self.state().result_store.clone();
         let rendered = run_blocking(move || render_prompt(result, &limits, store.as_deref()));
-        // Fails only when the runtime shuts down.
+        // The blocking task fails only if the runtime shuts down.
         rendered.await.unwrap_or_default()
     }
 
-    /// Completes the value of an argument. `value` is its beginning, `known` are the values of other
-    /// arguments. A server without completions proposes nothing.
+    /// Completes the value of an argument. `value` is its beginning, `known` are the values of
+    /// other arguments. A server without completions proposes nothing.
     #[doc(alias = "complete_prompt_argument")]
     pub async fn complete(
         &self,

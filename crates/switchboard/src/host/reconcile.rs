@@ -1,4 +1,4 @@
-//! Compares the current servers with the wanted ones and plans the changes.
+//! Compares the current servers of a host with the wanted ones and plans the changes.
 //!
 //! Pure: it starts and stops nothing. Invariant: a server whose launch did not change is neither
 //! removed nor added.
@@ -10,7 +10,7 @@ use switchboard_config::{LaunchDecision, LaunchSpec, ServerEntry, Trust};
 use super::server_spec::project_directory;
 use crate::id::ServerName;
 
-/// The difference between two sets of servers that code set.
+/// The changes that [`Host::set_servers`](crate::Host::set_servers) has to make.
 #[derive(Debug, Default)]
 pub(super) struct ServerDiff {
     pub(super) remove: Vec<ServerName>,
@@ -38,7 +38,7 @@ pub(super) fn diff_servers(
     }
 }
 
-/// What the host did with an entry of a config file.
+/// Whether the host launched an entry of a config file.
 #[derive(Clone, Debug)]
 pub(super) enum FileEntry {
     Launched(Box<LaunchSpec>),
@@ -47,8 +47,8 @@ pub(super) enum FileEntry {
 }
 
 impl From<LaunchDecision> for FileEntry {
-    fn from(admission: LaunchDecision) -> Self {
-        match admission {
+    fn from(decision: LaunchDecision) -> Self {
+        match decision {
             LaunchDecision::Launch(spec) => Self::Launched(Box::new(spec)),
             _ => Self::NotLaunched,
         }
@@ -65,7 +65,7 @@ pub(super) enum EntryAction {
     UpdateReason,
     /// Stop the server of this name and start another one.
     Replace,
-    /// Another entry, or a server that code added, has this name.
+    /// Another entry, or a server that the program added, has this name.
     NameTaken,
 }
 
@@ -73,7 +73,7 @@ pub(super) enum EntryAction {
 #[derive(Debug)]
 pub(super) struct EntryChange {
     pub(super) entry: ServerEntry,
-    pub(super) admission: LaunchDecision,
+    pub(super) decision: LaunchDecision,
     pub(super) action: EntryAction,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn plan_reload(
     wanted: Vec<ServerEntry>,
     trust: &Trust,
 ) -> ReloadPlan {
-    let code_servers: BTreeSet<_> = order
+    let program_servers: BTreeSet<_> = order
         .iter()
         .filter(|name| !current.contains_key(*name))
         .collect();
@@ -103,16 +103,16 @@ pub(super) fn plan_reload(
     let mut changes = Vec::new();
     for entry in wanted {
         let name = entry.name();
-        let admission = entry.decide_launch(trust);
-        let action = if code_servers.contains(name) || names.contains(name) {
+        let decision = entry.decide_launch(trust);
+        let action = if program_servers.contains(name) || names.contains(name) {
             EntryAction::NameTaken
         } else {
             names.push(name.clone());
-            action_for(current.get(name), &admission)
+            action_for(current.get(name), &decision)
         };
         changes.push(EntryChange {
             entry,
-            admission,
+            decision,
             action,
         });
     }
@@ -124,8 +124,8 @@ pub(super) fn plan_reload(
     }
 }
 
-fn action_for(current: Option<&FileEntry>, admission: &LaunchDecision) -> EntryAction {
-    match (current, admission) {
+fn action_for(current: Option<&FileEntry>, decision: &LaunchDecision) -> EntryAction {
+    match (current, decision) {
         (None, _) => EntryAction::Add,
         (Some(FileEntry::Launched(old)), LaunchDecision::Launch(new))
             if is_same_launch(old, new) =>
@@ -145,9 +145,9 @@ fn is_same_launch(old: &LaunchSpec, new: &LaunchSpec) -> bool {
     old.is_same_launch(new) && project_directory(old) == project_directory(new)
 }
 
-/// The new order of all servers: the positions of file entries are filled with the wanted names in
-/// their order, servers that code added keep their positions, and surplus names follow the last
-/// file entry.
+/// Merges the wanted names of file entries into the order of all servers. Servers that the program
+/// added keep their positions. The wanted names take the positions of the current file entries, in
+/// their order; surplus names follow the last of these positions.
 fn merge_order(
     order: &[ServerName],
     is_from_file: impl Fn(&ServerName) -> bool,

@@ -1,7 +1,7 @@
 //! Applies a new config to a running host.
 //!
 //! Invariants: readers see either the servers of the old config or those of the new one, never a
-//! mix; a server whose launch did not change keeps running; servers that code added are not
+//! mix; a server whose launch did not change keeps running; servers that the program added are not
 //! affected.
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub struct ReloadResult {
     pub rejected: BTreeMap<String, String>,
     /// Invalid entries, each with the reason.
     pub invalid: BTreeMap<String, String>,
-    /// Entries that were skipped, because a server that code added has the name.
+    /// Entries that were skipped, because a server that the program added has the name.
     pub errors: BTreeMap<String, String>,
 }
 
@@ -63,7 +63,7 @@ impl ReloadResult {
                 return;
             }
         }
-        match &change.admission {
+        match &change.decision {
             LaunchDecision::Launch(_) => {}
             LaunchDecision::AwaitingApproval { hint, .. } => {
                 self.awaiting_approval.insert(name, hint.clone());
@@ -79,18 +79,21 @@ impl ReloadResult {
 }
 
 impl Host {
-    /// Replaces the servers of config files with those of `config`, as far as `trust` covers them.
+    /// Replaces the servers of config files with those of `config`. Entries that `trust` does not
+    /// cover are not started.
     ///
-    /// A server that would be launched in the same way keeps its process, its session, its tools and
-    /// its calls in flight. Every other server is stopped. A server that replaces another one of the
-    /// same name starts when the old one has stopped, and calls wait for it. An entry that lost its
-    /// approval is stopped, an entry that gained it is started. Servers that code added are not
-    /// affected.
+    /// A server that would be launched in the same way keeps its process, its session, its tools
+    /// and its calls in flight. Every other server is stopped. A server that replaces another one
+    /// of the same name starts when the old one has stopped, and calls wait for it. An entry that
+    /// lost its approval is stopped, an entry that gained it is started. Servers that the program
+    /// added are not affected.
     ///
     /// Returns when the old servers have stopped, without waiting for the new ones; see
-    /// [`Host::wait_for`]. The change itself is atomic: dropping the future does not undo it.
+    /// [`Host::wait_for`]. The change is atomic. Dropping the future while it waits for the old
+    /// servers does not undo the change.
     ///
-    /// With a [`ReloadThread`](switchboard_config::ReloadThread) the host follows changes of the files:
+    /// With a [`ReloadThread`](switchboard_config::ReloadThread) the host follows changes of the
+    /// files:
     ///
     /// ```no_run
     /// # use switchboard::Host;
@@ -111,7 +114,7 @@ impl Host {
         let _changing = self.state().config_lock.lock().await;
         let (result, stopping) = self.inner.apply_config(config, trust);
         for server in stopping {
-            server.stopped().await;
+            server.wait_until_stopped().await;
         }
         result
     }
@@ -148,7 +151,7 @@ impl HostInner {
         (result, stopping)
     }
 
-    /// Carries out a plan, and returns the servers that are stopping.
+    /// Executes a plan, and returns the servers that are stopping.
     fn replace_servers(
         &self,
         configured: &mut ConfiguredServers,
@@ -173,7 +176,7 @@ impl HostInner {
                 specs.push((name.clone(), spec));
             }
             if change.action != EntryAction::NameTaken {
-                let entry = FileEntry::from(change.admission);
+                let entry = FileEntry::from(change.decision);
                 configured.from_files.insert(name, entry);
             }
         }
@@ -212,10 +215,10 @@ impl HostInner {
     ) -> Option<ServerSpec> {
         let EntryChange {
             entry,
-            admission,
+            decision,
             action,
         } = change;
-        let mut spec = || self.spec_for_entry(entry, admission, configured.next_sequence());
+        let mut spec = || self.spec_for_entry(entry, decision, configured.next_sequence());
         match (action, current) {
             (EntryAction::NameTaken, _) => None,
             (EntryAction::Keep, Some(current)) => {

@@ -1,7 +1,7 @@
 //! Turns a config entry, a connector or an instance into a [`ServerSpec`], and spawns its owner.
 //!
-//! Invariant: an entry that is disabled, not approved or invalid gets [`ServerEndpoint::None`], so that
-//! nothing can connect to it.
+//! Invariant: an entry that is disabled, not approved or invalid gets [`ServerEndpoint::None`], so
+//! that nothing can connect to it.
 
 pub(super) mod remote;
 
@@ -26,7 +26,7 @@ use switchboard_wire::mcp::{Implementation, LogLevel};
 use switchboard_wire::redact::Redactor;
 
 use super::HostInner;
-use super::server_events::InteractionHandler;
+use super::interaction_handler::InteractionHandler;
 use crate::cache::{InMemoryServerCache, ServerCache, server_cache_key};
 use crate::catalog::ServerKey;
 use crate::host::claude_ai::AllowedOrigins;
@@ -38,8 +38,9 @@ use crate::server::environment::{Variables, is_inherited};
 use crate::server::sdk_servers::SdkServers;
 use crate::server::state::{FailureReason, Phase};
 use crate::server::{EntryDescription, InitialState, ServerHandle, ServerSettings};
+use crate::status::TransportKind;
 
-/// What the builder set for all servers of a host.
+/// The options of the builder that apply to all servers of a host.
 pub(super) struct ServerDefaults {
     /// Name and version that the host sends in the handshake.
     pub(super) client_info: Implementation,
@@ -60,7 +61,7 @@ pub(super) struct ServerDefaults {
     pub(super) auth: BTreeMap<String, Arc<dyn AuthProvider>>,
     /// The provider of the bearer token of the claude.ai account.
     pub(super) claude_ai_account: Option<Arc<dyn AuthProvider>>,
-    /// The origins that may receive that token.
+    /// The origins that may receive the token of the claude.ai account.
     pub(super) claude_ai_origins: AllowedOrigins,
 }
 
@@ -103,14 +104,14 @@ pub(super) struct ServerSpec {
     retries: RetryPolicy,
     cache_key: Option<String>,
     working_directory: Option<PathBuf>,
-    /// The server that this one replaces. This one starts when that one has stopped.
+    /// The server that this one replaces. The owner waits until it has stopped.
     replaces: Option<Arc<ServerHandle>>,
     /// The identity of the program that the user approved.
     approved_program: Option<PinnedProgram>,
 }
 
 impl HostInner {
-    /// An approved entry.
+    /// The server of an approved entry.
     pub(super) fn spec_for_launch(&self, spec: &LaunchSpec, sequence: u64) -> ServerSpec {
         let config = spec.config();
         let defaults = &self.defaults;
@@ -123,7 +124,7 @@ impl HostInner {
             _ if config.disabled => Phase::Off {
                 reason: disabled_reason(spec.name(), spec.disabled_by()),
             },
-            // Fails early with the reason. The process supervisor enforces the same ban.
+            // The process supervisor rejects it too. Failing here gives the status a reason.
             (Err(ban), _) => Phase::Failed(FailureReason {
                 error: ban.to_string(),
                 hint: None,
@@ -136,7 +137,7 @@ impl HostInner {
             settings: ServerSettings {
                 name: spec.name().clone(),
                 sequence,
-                transport: config.transport.kind_name(),
+                transport: TransportKind::of_entry_type(config.transport.kind_name()),
                 description: EntryDescription {
                     scope: spec.scope(),
                     entry: Some(spec.masked_entry().clone()),
@@ -156,14 +157,15 @@ impl HostInner {
         }
     }
 
-    /// An entry of a config file: the approved entry, or the reason why it is not launched.
+    /// The server of a config file entry. Unless `decision` launches the entry, the server has no
+    /// endpoint and its phase has the reason.
     pub(super) fn spec_for_entry(
         &self,
         entry: &ServerEntry,
-        admission: &LaunchDecision,
+        decision: &LaunchDecision,
         sequence: u64,
     ) -> ServerSpec {
-        let phase = match admission {
+        let phase = match decision {
             LaunchDecision::Launch(spec) => return self.spec_for_launch(spec, sequence),
             // A disabled entry is shown as disabled, not as unapproved or invalid.
             _ if entry.is_disabled() => Phase::Off {
@@ -182,20 +184,22 @@ impl HostInner {
                 hint: problem.hint.clone(),
             }),
         };
-        let kind = entry.kind_name().unwrap_or("unknown");
-        let mut settings = default_settings(entry.name(), sequence, kind, entry.scope());
+        let transport = entry
+            .kind_name()
+            .map_or(TransportKind::Unknown, TransportKind::of_entry_type);
+        let mut settings = default_settings(entry.name(), sequence, transport, entry.scope());
         settings.description = describe_entry(entry);
         self.default_spec(settings, ServerEndpoint::None, phase)
     }
 
-    /// A server that the embedding program connects to itself.
+    /// A server with a custom transport.
     pub(super) fn spec_for_connector(
         &self,
         name: &ServerName,
         endpoint: ServerEndpoint,
         sequence: u64,
     ) -> ServerSpec {
-        let settings = default_settings(name, sequence, "stream", Scope::Dynamic);
+        let settings = default_settings(name, sequence, TransportKind::Stream, Scope::Dynamic);
         self.default_spec(settings, endpoint, Phase::Starting)
     }
 
@@ -206,7 +210,7 @@ impl HostInner {
         instance: ServerInstance,
         sequence: u64,
     ) -> ServerSpec {
-        let settings = default_settings(name, sequence, "sdk", Scope::Dynamic);
+        let settings = default_settings(name, sequence, TransportKind::Sdk, Scope::Dynamic);
         self.default_spec(
             settings,
             ServerEndpoint::InProcess(instance),
@@ -233,7 +237,7 @@ impl HostInner {
         }
     }
 
-    /// Where to connect to, or why the entry has no usable endpoint.
+    /// The endpoint of an approved entry, or why it is not usable.
     fn endpoint(&self, spec: &LaunchSpec) -> Result<ServerEndpoint, FailureReason> {
         match &spec.config().transport {
             TransportConfig::Stdio(stdio) => Ok(ServerEndpoint::Stdio(stdio.clone())),
@@ -259,7 +263,7 @@ impl ServerDefaults {
         }
     }
 
-    /// The tools that a dormant server listed the last time it ran.
+    /// The cached tools of a dormant server.
     fn cached_tools(&self, spec: &ServerSpec) -> Option<Vec<crate::mcp::Tool>> {
         let key = spec.cache_key.as_deref()?;
         let is_dormant = spec.phase == Phase::Dormant;
@@ -357,11 +361,11 @@ impl ServerSpec {
     }
 }
 
-/// The settings of a server whose entry sets none.
+/// The settings of a server whose entry has no options.
 fn default_settings(
     name: &ServerName,
     sequence: u64,
-    transport: &'static str,
+    transport: TransportKind,
     scope: Scope,
 ) -> ServerSettings {
     ServerSettings {
@@ -408,8 +412,8 @@ pub(super) fn project_directory(spec: &LaunchSpec) -> Option<PathBuf> {
 }
 
 /// Masks the secrets that the process of an entry gets: its `env`, the variables that it names in
-/// `inheritEnv`, and what looks like a secret in its arguments and in other inherited variables. The
-/// endpoint of a remote server has its own redactor.
+/// `inheritEnv`, and what looks like a secret in its arguments and in other inherited variables.
+/// The endpoint of a remote server has its own redactor.
 fn redactor(endpoint: &ServerEndpoint, host_env: &Variables) -> Redactor {
     let config = match endpoint {
         ServerEndpoint::Stdio(config) => config,

@@ -23,10 +23,10 @@ use crate::server::ServerHandle;
 use crate::server::state::Phase;
 use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
 
-/// The entries behind the running servers.
+/// The config entries of the servers of a host.
 #[derive(Default)]
 pub(super) struct ConfiguredServers {
-    /// The entries of the scope `dynamic`, which code added.
+    /// The entries of the scope `dynamic`, which the embedding program added.
     pub(super) from_code: BTreeMap<ServerName, LaunchSpec>,
     /// The entries of config files.
     pub(super) from_files: BTreeMap<ServerName, FileEntry>,
@@ -110,7 +110,7 @@ impl Host {
         Ok(self.find_server(name)?.status(&self.catalog()))
     }
 
-    /// Everything known about one server, for diagnosis.
+    /// The status of one server with details about its last connection attempt, for diagnosis.
     pub fn server_details(&self, name: &str) -> Result<ServerDetails, ServerError> {
         Ok(self.find_server(name)?.details(&self.catalog()))
     }
@@ -121,7 +121,7 @@ impl Host {
         if let Readiness::Servers(names) = &readiness {
             servers.retain(|server| names.contains(&server.settings().name));
         }
-        let starting = servers.iter().map(|server| server.wait_settled());
+        let starting = servers.iter().map(|server| server.wait_until_settled());
         if readiness == Readiness::First {
             let mut starting: FuturesUnordered<_> = starting.collect();
             while let Some(state) = starting.next().await {
@@ -153,11 +153,12 @@ impl Host {
         let server = self.find_server(name)?;
         self.inner.remove_server(&server.settings().name);
         server.stop();
-        server.stopped().await;
+        server.wait_until_stopped().await;
         Ok(())
     }
 
-    /// Starts a dormant server without calling it. Has no effect on other servers.
+    /// Starts a dormant server without calling a tool, and waits until it is connected. Only waits
+    /// if the server is not dormant.
     pub async fn start_server(&self, name: &str) -> Result<ServerStatus, ServerError> {
         let server = self.find_server(name)?;
         server.start_and_settle().await;
@@ -169,7 +170,7 @@ impl Host {
     pub async fn reconnect(&self, name: &str) -> Result<ServerStatus, ServerError> {
         let server = self.find_server(name)?;
         server.restart().await;
-        server.wait_settled().await;
+        server.wait_until_settled().await;
         self.require_connected(&server)
     }
 
@@ -215,7 +216,7 @@ impl Host {
             }
         }
         for (name, server) in added {
-            let state = server.wait_settled().await;
+            let state = server.wait_until_settled().await;
             // A dormant server has not failed: the first call starts it.
             if state.phase != Phase::Dormant
                 && let Err(error) = self.require_connected(&server)
@@ -263,8 +264,8 @@ impl Host {
         servers.insert(name.into(), server.into())
     }
 
-    /// Removes a server that was registered for config entries of the type `sdk`. Open sessions are
-    /// not affected.
+    /// Removes an in-process server that was registered for config entries of the type `sdk`. Open
+    /// sessions are not affected.
     pub fn unregister_sdk_server(&self, name: &str) -> Option<ServerInstance> {
         self.inner.defaults.sdk_servers.remove(name)
     }

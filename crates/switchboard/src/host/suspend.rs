@@ -1,8 +1,8 @@
 //! Detects that the machine was suspended.
 //!
-//! During suspend timers stand still and connections of remote servers die unnoticed, so the host
-//! checks their health after every resume. Invariant: only time in which no task could run counts
-//! as suspended.
+//! During suspend, timers stop and connections to remote servers can break without notice, so the
+//! host checks the health of remote servers after each resume. Invariant: a busy runtime is not
+//! mistaken for a suspended machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,8 +51,8 @@ pub(super) fn time_suspended() -> Duration {
     read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
 }
 
-/// Not implemented on this platform. A dead connection is found by the next call or the next health
-/// check.
+/// Not implemented on this platform. The next call or the periodic health check detects a dead
+/// connection.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn time_suspended() -> Duration {
     Duration::ZERO

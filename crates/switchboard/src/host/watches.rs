@@ -9,8 +9,8 @@ use crate::watch::{Watch, WatchError, WatchEvent, WatchRequest, start_watch};
 impl Host {
     /// Starts a watch.
     ///
-    /// Returns when a resource was read for the first time: later changes are reported relative to
-    /// that content. A tool is called for the first time after this method returned.
+    /// For a resource, returns after the first read; later changes are relative to that content.
+    /// For a tool, returns before the first call.
     pub async fn watch(&self, request: WatchRequest) -> Result<Watch, WatchError> {
         start_watch(
             Arc::clone(self.state()),
@@ -32,7 +32,8 @@ impl Host {
         watches
     }
 
-    /// Stops a watch and drops its pending events. Returns the watch, if there was one with this id.
+    /// Stops a watch and drops its pending events. Returns the watch, if there was one with this
+    /// id.
     pub fn unwatch(&self, id: &str) -> Option<Watch> {
         self.inner.watches.remove(id)
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use switchboard_wire::mcp::Json;
 
-use super::{Run, parse, resources, servers, watches};
+use super::{ExecuteFn, parse, resources, servers, watches};
 use crate::watch::WatchKind;
 
 /// One management tool.
@@ -11,7 +11,7 @@ pub(super) struct Definition {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
     pub(super) input_schema: Json,
-    pub(super) run: Run,
+    pub(super) execute: ExecuteFn,
 }
 
 /// All management tools, in the order in which a model sees them.
@@ -31,7 +31,7 @@ fn resource_tools() -> [Definition; 2] {
             name: "ListMcpResources",
             description: "Lists the resources of one MCP server, or of all MCP servers.",
             input_schema: object(&json!({"server": server()}), &[]),
-            run: |host, input, _| {
+            execute: |host, input, _| {
                 Box::pin(async move { resources::list(host, parse(input)?).await })
             },
         },
@@ -43,7 +43,7 @@ fn resource_tools() -> [Definition; 2] {
                 &json!({"server": server(), "uri": uri()}),
                 &["server", "uri"],
             ),
-            run: |host, input, _| {
+            execute: |host, input, _| {
                 Box::pin(async move { resources::read(host, parse(input)?).await })
             },
         },
@@ -60,7 +60,7 @@ fn subscription_tools() -> [Definition; 2] {
                 &json!({"server": server(), "uri": uri(), "reason": reason()}),
                 &["server", "uri"],
             ),
-            run: |host, input, context| {
+            execute: |host, input, context| {
                 Box::pin(async move { watches::subscribe(host, parse(input)?, context).await })
             },
         },
@@ -72,7 +72,7 @@ fn subscription_tools() -> [Definition; 2] {
                 &json!({"server": server(), "uri": uri(), "subscriptionId": subscription_id()}),
                 &[],
             ),
-            run: |host, input, context| {
+            execute: |host, input, context| {
                 Box::pin(async move {
                     watches::unsubscribe(host, WatchKind::Subscription, &parse(input)?, context)
                 })
@@ -104,7 +104,7 @@ fn polling_tools() -> [Definition; 2] {
                 }),
                 &["type", "server"],
             ),
-            run: |host, input, context| {
+            execute: |host, input, context| {
                 Box::pin(async move { watches::poll(host, parse(input)?, context).await })
             },
         },
@@ -120,7 +120,7 @@ fn polling_tools() -> [Definition; 2] {
                 }),
                 &[],
             ),
-            run: |host, input, context| {
+            execute: |host, input, context| {
                 Box::pin(async move {
                     watches::unsubscribe(host, WatchKind::Poll, &parse(input)?, context)
                 })
@@ -135,7 +135,7 @@ fn server_tools() -> [Definition; 2] {
             name: "RefreshMcpTools",
             description: "Lists the tools of MCP servers again and returns which were added and removed.",
             input_schema: object(&json!({"server": server()}), &[]),
-            run: |host, input, _| {
+            execute: |host, input, _| {
                 Box::pin(async move { servers::refresh(host, parse(input)?).await })
             },
         },
@@ -159,7 +159,9 @@ fn server_tools() -> [Definition; 2] {
                 }),
                 &[],
             ),
-            run: |host, input, _| Box::pin(async move { servers::wait(host, parse(input)?).await }),
+            execute: |host, input, _| {
+                Box::pin(async move { servers::wait(host, parse(input)?).await })
+            },
         },
     ]
 }

@@ -14,7 +14,7 @@ use crate::id::{ServerName, WireName};
 use crate::query::RefreshOutcome;
 use crate::status::ConnectionStatus;
 
-/// The timeout of `WaitForMcpServers` without one.
+/// The timeout of `WaitForMcpServers` if the model sets none.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// The longest timeout of `WaitForMcpServers`.
 const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
@@ -24,7 +24,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
 #[serde(rename_all = "camelCase")]
 struct RefreshedServer {
     server: String,
-    status: &'static str,
+    status: RefreshStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +33,14 @@ struct RefreshedServer {
     removed: Option<Vec<WireName>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum RefreshStatus {
+    Refreshed,
+    NotConnected,
+    Error,
 }
 
 pub(super) async fn refresh(host: &Host, input: OptionalServer) -> ToolResult<Output> {
@@ -54,7 +62,7 @@ pub(super) async fn refresh(host: &Host, input: OptionalServer) -> ToolResult<Ou
 async fn refresh_server(host: &Host, server: &ServerName) -> RefreshedServer {
     let mut refreshed = RefreshedServer {
         server: server.to_string(),
-        status: "not_connected",
+        status: RefreshStatus::NotConnected,
         tool_count: None,
         added: None,
         removed: None,
@@ -64,14 +72,14 @@ async fn refresh_server(host: &Host, server: &ServerName) -> RefreshedServer {
     match host.refresh_tools(server.as_str()).await {
         Ok(RefreshOutcome::Refreshed) => {
             let after = tool_names(host, server);
-            refreshed.status = "refreshed";
+            refreshed.status = RefreshStatus::Refreshed;
             refreshed.tool_count = Some(after.len());
             refreshed.added = Some(after.difference(&before).cloned().collect());
             refreshed.removed = Some(before.difference(&after).cloned().collect());
         }
         Ok(RefreshOutcome::NotConnected) => {}
         Err(error) => {
-            refreshed.status = "error";
+            refreshed.status = RefreshStatus::Error;
             refreshed.error = Some(error.to_string());
         }
     }

@@ -1,4 +1,4 @@
-//! `SubscribeMcpResource`, `SubscribePolling` and the tools that end them.
+//! `SubscribeMcpResource`, `SubscribePolling` and the tools that stop the watches they start.
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ pub(crate) struct RetryPolicy {
     /// The largest deviation from the mean delay, as a fraction of it. Keeps several hosts from
     /// retrying in step.
     pub(crate) jitter: f64,
-    /// The longest `Retry-After` of a server that is respected.
+    /// A longer `Retry-After` of a server is shortened to this.
     pub(crate) max_retry_after: Duration,
     /// Maximum number of consecutive retries. `None`: unlimited.
     pub(crate) max_attempts: Option<u32>,
@@ -52,7 +52,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Never retries. For one-shot commands.
+    /// The policy of one-shot commands: no retries.
     pub(crate) fn never() -> Self {
         Self {
             max_attempts: Some(0),
@@ -134,7 +134,7 @@ pub(crate) struct Backoff {
     failed_sessions: u32,
 }
 
-/// Bounds the loop in [`Backoff::record_session_failure`]. After this many steps the delay has
+/// Bounds the loop in [`Backoff::record_session_failure`]. With this many failures the delay has
 /// reached its maximum.
 const MAX_FAILED_SESSIONS: u32 = 32;
 
@@ -178,8 +178,8 @@ impl Backoff {
         RetryDecision::RetryIn(self.next_delay(random).max(retry_after))
     }
 
-    /// Resets the delay after a successful listing. Crashes stay recorded: a server that answers once
-    /// and then crashes, again and again, is in a crash loop.
+    /// Resets the delay after a successful listing. Crashes stay recorded, so that a server that
+    /// crashes after every successful listing is recognized as a crash loop.
     pub(crate) fn record_success(&mut self) {
         self.delay = self.policy.first_delay.min(self.policy.max_delay);
         self.attempts = 0;
@@ -198,7 +198,7 @@ impl Backoff {
         }
     }
 
-    /// Forgets all failures. Called when a caller orders a connection.
+    /// Forgets all failures. Called when an order requests a connection.
     pub(crate) fn reset(&mut self) {
         self.record_success();
         self.failed_sessions = 0;

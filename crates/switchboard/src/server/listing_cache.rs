@@ -1,7 +1,7 @@
 //! Caches the listings of resources, resource templates and prompts of one server.
 //!
-//! Fetches a listing when it is requested, never by itself. The tools are not cached here: the owner
-//! lists them and the catalog holds them.
+//! Requests a listing from the server only when a caller needs it. The tools are not cached here:
+//! the owner lists them and the catalog holds them.
 //!
 //! Invariant: a cached listing came from the open session, and the server has announced no change
 //! since the request. A listing without a lifetime is used only while `list_changed` notifications
@@ -41,7 +41,8 @@ struct CachedListing<T> {
     session: SessionKey,
     /// The number of changes that the server had announced before the request.
     change_count: u64,
-    /// The end of the lifetime that the server declared. `None`: valid until a change is announced.
+    /// The end of the lifetime that the server declared. `None`: valid until the server announces a
+    /// change.
     expires_at: Option<Instant>,
     items: SharedItems<T>,
 }
@@ -61,8 +62,8 @@ impl<T: ListItem> ListingCache<T> {
         if let Some(items) = self.cached_items(session) {
             return Ok(items);
         }
-        // Read both before the request: the response may or may not contain a change that is
-        // announced, or missed, while the request is in flight.
+        // Read both before the request. A change that is announced while the request is in flight
+        // may be missing from the response, and must invalidate the entry.
         let is_announced =
             T::is_announced(&session.capabilities()) && session.receives_changes(T::CHANGE_KIND);
         let change_count = session.change_count(T::CHANGE_KIND);

@@ -23,12 +23,12 @@ use super::owner::RefreshReply;
 
 /// Lists all tools of a session before `end`.
 pub(super) fn list_tools(
-    site: &ConnectSetup,
+    setup: &ConnectSetup,
     session: &Session,
     end: Instant,
 ) -> impl Future<Output = Result<Listing<Tool>, RequestError>> + Send + use<> {
-    let (session, limits) = (session.clone(), Arc::clone(&site.client.session.limits));
-    let page_timeout = site.client.deadlines.list;
+    let (session, limits) = (session.clone(), Arc::clone(&setup.client.session.limits));
+    let page_timeout = setup.client.deadlines.list;
     async move { pagination::list(&session, &limits, page_timeout, end).await }
 }
 
@@ -93,20 +93,21 @@ pub(super) struct ListingRefresh {
     in_flight: Option<BoxFuture<'static, Result<Listing<Tool>, RequestError>>>,
     /// The delay after the next failure.
     retry_delay: Duration,
-    /// Orders that the next listing answers.
+    /// Refresh orders to answer after the next listing.
     waiting_orders: Vec<oneshot::Sender<RefreshReply>>,
-    /// Orders that the listing in flight answers.
+    /// Refresh orders to answer after the listing in flight.
     in_flight_orders: Vec<oneshot::Sender<RefreshReply>>,
 }
 
 impl ListingRefresh {
-    /// The delay between an announced change and the listing. Limits the rate at which a server
-    /// that announces change after change is asked.
+    /// The delay between an announced change and the listing. Limits the rate of listings if a
+    /// server announces many changes.
     const CHANGE_DELAY: Duration = Duration::from_millis(100);
     const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
     const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
-    /// `first_failed`: the first listing of the session failed and has to be retried.
+    /// Creates the schedule of a session. If the first listing of the session failed
+    /// (`first_failed`), it is retried.
     pub(super) fn new(first_failed: bool) -> Self {
         let due = first_failed.then(|| Instant::now() + Self::MIN_RETRY_DELAY);
         Self {
@@ -135,7 +136,7 @@ impl ListingRefresh {
     /// the next call.
     pub(super) async fn next(
         &mut self,
-        site: &ConnectSetup,
+        setup: &ConnectSetup,
         session: &Session,
         expiry: &ListingExpiry,
     ) -> Result<Listing<Tool>, RequestError> {
@@ -151,8 +152,8 @@ impl ListingRefresh {
                     tokio::time::sleep_until(due).await;
                     self.due = None;
                     self.in_flight_orders.append(&mut self.waiting_orders);
-                    let end = Instant::now() + site.client.deadlines.startup;
-                    self.in_flight = Some(Box::pin(list_tools(site, session, end)));
+                    let end = Instant::now() + setup.client.deadlines.startup;
+                    self.in_flight = Some(Box::pin(list_tools(setup, session, end)));
                 }
                 None => {
                     let delay = tokio::select! {

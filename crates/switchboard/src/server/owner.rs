@@ -1,8 +1,8 @@
 //! The task that owns one server: its session, its process, its backoff.
 //!
-//! Orders arrive on a bounded channel, the state is published on a `watch`. Calls do not pass through
-//! this task: they use the session in the published state. Invariant: the catalog has the tools of a
-//! session before the session is published as ready.
+//! The owner receives orders on a bounded channel and publishes its state on a `watch` channel.
+//! Calls do not pass through this task: they use the session in the published state. Invariant: the
+//! catalog has the tools of a session before the session is published as ready.
 
 mod orders;
 
@@ -30,15 +30,15 @@ use crate::catalog::{CatalogPublisher, ServerKey};
 use crate::event::{Event, EventSink};
 use crate::status::{ConnectAttempt, ConnectStage};
 use orders::{Activity, OrderOutcome};
-pub(crate) use orders::{Control, RefreshReply};
+pub(crate) use orders::{Order, RefreshReply};
 
 /// Minimum interval between immediate reconnects after an expired session.
 const MIN_IMMEDIATE_RECONNECT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Owner {
     pub(super) key: ServerKey,
-    pub(super) site: Arc<ConnectSetup>,
-    pub(super) orders: mpsc::Receiver<Control>,
+    pub(super) setup: Arc<ConnectSetup>,
+    pub(super) orders: mpsc::Receiver<Order>,
     pub(super) state: watch::Sender<State>,
     pub(super) catalog: Arc<CatalogPublisher>,
     pub(super) events: EventSink,
@@ -53,7 +53,7 @@ pub(crate) struct Owner {
 }
 
 /// What the owner does next.
-enum Step {
+enum NextStep {
     WaitForOrder,
     Connect,
     Serve(Box<LiveSession>),
@@ -63,8 +63,8 @@ enum Step {
 
 /// What woke the owner while a session is open.
 enum Wake {
-    /// `None`: the server is to be stopped.
-    Order(Option<Control>),
+    /// `None`: stop the server.
+    Order(Option<Order>),
     SessionEnded,
     ToolsListed(Result<Listing<Tool>, RequestError>),
     ListChanged(ListChangeKind),
@@ -97,32 +97,32 @@ impl Owner {
     async fn run_steps(mut self) {
         if let Some(replaced) = self.replaces.take() {
             // Both may need the same port or lock file.
-            let stopped = replaced.stopped();
-            self.site.stop.run_until_cancelled(stopped).await;
+            let stopped = replaced.wait_until_stopped();
+            self.setup.stop.run_until_cancelled(stopped).await;
         }
         let mut step = match self.state.borrow().phase {
-            Phase::Starting => Step::Connect,
-            _ => Step::WaitForOrder,
+            Phase::Starting => NextStep::Connect,
+            _ => NextStep::WaitForOrder,
         };
         loop {
             step = match step {
-                Step::WaitForOrder => self.wait_for_order().await,
-                Step::Connect => self.connect().await,
-                Step::Serve(live) => self.serve(*live).await,
-                Step::RetryAt(at) => self.wait_for_retry(at).await,
-                Step::End => break,
+                NextStep::WaitForOrder => self.wait_for_order().await,
+                NextStep::Connect => self.connect().await,
+                NextStep::Serve(live) => self.serve(*live).await,
+                NextStep::RetryAt(at) => self.wait_for_retry(at).await,
+                NextStep::End => break,
             };
         }
         self.catalog.remove(&self.key);
-        // Sends no event: the caller that stopped the server knows.
+        // No event: only a method of the host stops a server.
         self.state.send_modify(|state| {
             state.phase = Phase::Stopped;
             state.session = None;
         });
     }
 
-    /// Changes the published state. Sends an event if status, phase or error changed. The countdown
-    /// to the next attempt does not count: it changes all the time.
+    /// Changes the published state. Sends an event if status, phase or error changed. The detail is
+    /// not compared, because it contains the time until the next attempt.
     fn publish(&self, change: impl FnOnce(&mut State)) {
         let visible = |state: &State| (state.status(), state.phase.public(), state.error());
         let mut changed = None;
@@ -149,49 +149,53 @@ impl Owner {
         }
     }
 
-    async fn wait_for_order(&mut self) -> Step {
+    async fn wait_for_order(&mut self) -> NextStep {
         while let Some(order) = self.next_order().await {
-            if let Some(step) = self.obey(order, Activity::Idle) {
+            if let Some(step) = self.handle_order_without_session(order, Activity::Idle) {
                 return step;
             }
         }
-        Step::End
+        NextStep::End
     }
 
-    /// The next order, or `None` if the server is to be stopped. Cancel-safe.
-    async fn next_order(&mut self) -> Option<Control> {
+    /// Receives the next order. Returns `None` when the server has to stop. Cancel-safe.
+    async fn next_order(&mut self) -> Option<Order> {
         tokio::select! {
             biased;
-            () = self.site.stop.cancelled() => None,
+            () = self.setup.stop.cancelled() => None,
             order = self.orders.recv() => order,
         }
     }
 
-    /// Carries out an order while no session is open. Returns the next step if the order changes it.
-    fn obey(&mut self, order: Control, activity: Activity) -> Option<Step> {
+    /// Executes an order while no session is open. Returns the next step if the order changes it.
+    fn handle_order_without_session(
+        &mut self,
+        order: Order,
+        activity: Activity,
+    ) -> Option<NextStep> {
         match self.handle_order(order, activity) {
             OrderOutcome::Done | OrderOutcome::RefreshTools(_) => None,
             OrderOutcome::Connect(done) => {
                 let _ = done.send(());
-                Some(Step::Connect)
+                Some(NextStep::Connect)
             }
         }
     }
 
-    async fn connect(&mut self) -> Step {
+    async fn connect(&mut self) -> NextStep {
         self.publish(|state| state.phase = Phase::Starting);
         let started = Instant::now();
-        let site = Arc::clone(&self.site);
-        // Boxed to keep the owner's future small: most of the time there is no attempt.
-        let mut attempt = Box::pin(connect_and_list(&site));
+        let setup = Arc::clone(&self.setup);
+        // Boxed to keep the owner's future small, because an attempt is rarely in progress.
+        let mut attempt = Box::pin(connect_and_list(&setup));
         let outcome = loop {
             tokio::select! {
                 biased;
                 order = self.next_order() => {
                     let Some(order) = order else {
-                        return Step::End;
+                        return NextStep::End;
                     };
-                    if let Some(step) = self.obey(order, Activity::Connecting) {
+                    if let Some(step) = self.handle_order_without_session(order, Activity::Connecting) {
                         return step;
                     }
                 }
@@ -209,7 +213,7 @@ impl Owner {
         live: LiveSession,
         listing: Result<Listing<Tool>, RequestError>,
         started: Instant,
-    ) -> Step {
+    ) -> NextStep {
         let error = match listing {
             Ok(listing) => {
                 self.backoff.record_success();
@@ -229,13 +233,13 @@ impl Owner {
             state.phase = Phase::Ready;
             state.generation = state.generation.next();
             state.session = Some(live.session.clone());
-            state.hello = live.session.handshake().cloned().map(Arc::new);
+            state.handshake = live.session.handshake().cloned().map(Arc::new);
             state.error = error;
             state.connect_time = Some(connect_time);
             state.attempt = Some(attempt);
             state.stderr.clone_from(&live.stderr);
         });
-        Step::Serve(Box::new(live))
+        NextStep::Serve(Box::new(live))
     }
 
     /// Puts the tools into the catalog and into the server cache.
@@ -245,18 +249,18 @@ impl Owner {
             self.events.send(|| Event::ListingNoted { server, note });
         }
         self.listing_expiry.restart(listing.ttl());
-        if let Some(key) = &self.site.cache_key {
-            self.site.server_cache.remember_tools(key, &listing.items);
+        if let Some(key) = &self.setup.cache_key {
+            self.setup.server_cache.remember_tools(key, &listing.items);
         }
         self.state
             .send_modify(|state| state.notes = Arc::new(listing.notes));
         self.catalog.set_tools(&self.key, listing.items, true);
     }
 
-    fn on_connect_error(&mut self, error: &ConnectError) -> Step {
+    fn on_connect_error(&mut self, error: &ConnectError) -> NextStep {
         let kind = if error.is_permanent() {
             FailureKind::Permanent
-        } else if error.is_crash() && self.site.endpoint.is_child() {
+        } else if error.is_crash() && self.setup.endpoint.is_child() {
             FailureKind::Crash
         } else {
             FailureKind::Unreachable
@@ -265,7 +269,7 @@ impl Owner {
     }
 
     /// Schedules the next attempt, or gives up.
-    fn schedule_retry(&mut self, kind: FailureKind, error: &ConnectError) -> Step {
+    fn schedule_retry(&mut self, kind: FailureKind, error: &ConnectError) -> NextStep {
         self.attempts += 1;
         let attempt = self.attempts;
         let stage = error.stage();
@@ -281,14 +285,14 @@ impl Owner {
         let now = Instant::now();
         match self.backoff.after_failure(failure, now, fastrand::f64()) {
             RetryDecision::RetryIn(delay) => {
-                let at = self.site.retry_slots.reserve(now + delay, now);
+                let at = self.setup.retry_slots.reserve(now + delay, now);
                 self.catalog.set_available(&self.key, false);
                 self.publish(|state| {
                     state.phase = Phase::Retrying { attempt, at };
                     state.session = None;
                     state.error = Some(error.to_string());
                 });
-                Step::RetryAt(at)
+                NextStep::RetryAt(at)
             }
             RetryDecision::GiveUp(reason) => {
                 let error_text = match reason {
@@ -305,49 +309,49 @@ impl Owner {
         }
     }
 
-    /// A retry would fail again until the user has logged in.
-    fn wait_for_login(&self, login: Box<LoginRequired>) -> Step {
+    /// Stops reconnecting: attempts fail until the user has logged in.
+    fn wait_for_login(&self, login: Box<LoginRequired>) -> NextStep {
         self.give_up(Phase::NeedsAuth(login))
     }
 
-    fn give_up(&self, phase: Phase) -> Step {
+    fn give_up(&self, phase: Phase) -> NextStep {
         self.catalog.clear_tools(&self.key);
         self.publish(|state| {
             state.phase = phase;
             state.session = None;
         });
-        Step::WaitForOrder
+        NextStep::WaitForOrder
     }
 
-    async fn wait_for_retry(&mut self, mut at: Instant) -> Step {
-        let mut resumed = self.site.client.health.resumed.clone();
+    async fn wait_for_retry(&mut self, mut at: Instant) -> NextStep {
+        let mut resumed = self.setup.client.health.resumed.clone();
         resumed.mark_unchanged();
-        let is_remote = self.site.endpoint.is_remote();
+        let is_remote = self.setup.endpoint.is_remote();
         loop {
             tokio::select! {
                 biased;
                 order = self.next_order() => {
                     let Some(order) = order else {
-                        return Step::End;
+                        return NextStep::End;
                     };
-                    if let Some(step) = self.obey(order, Activity::Retrying) {
+                    if let Some(step) = self.handle_order_without_session(order, Activity::Retrying) {
                         return step;
                     }
                 }
-                () = tokio::time::sleep_until(at) => return Step::Connect,
-                // After a suspend the machine may be in another network: do not wait any longer.
+                () = tokio::time::sleep_until(at) => return NextStep::Connect,
+                // After a suspend the machine may be in another network, so retry at once.
                 Ok(()) = resumed.changed(), if is_remote => {
                     let now = Instant::now();
-                    at = self.site.retry_slots.reserve(now, now);
+                    at = self.setup.retry_slots.reserve(now, now);
                 }
             }
         }
     }
 
-    async fn serve(&mut self, mut live: LiveSession) -> Step {
+    async fn serve(&mut self, mut live: LiveSession) -> NextStep {
         let mut refresh = ListingRefresh::new(self.state.borrow().error.is_some());
         let mut change_events = ChangeEvents::new();
-        let site = Arc::clone(&self.site);
+        let setup = Arc::clone(&self.setup);
         let expiry = Arc::clone(&self.listing_expiry);
         loop {
             let session = live.session.clone();
@@ -355,15 +359,15 @@ impl Owner {
                 biased;
                 order = self.next_order() => Wake::Order(order),
                 () = live.ended() => Wake::SessionEnded,
-                outcome = refresh.next(&site, &session, &expiry) => Wake::ToolsListed(outcome),
+                outcome = refresh.next(&setup, &session, &expiry) => Wake::ToolsListed(outcome),
                 kind = change_events.next(&session) => Wake::ListChanged(kind),
             };
             match wake {
                 Wake::Order(None) => {
-                    // Sends no event: the caller that stopped the server knows.
+                    // No event: only a method of the host stops a server.
                     self.state.send_modify(|state| state.phase = Phase::Lost);
                     self.close(live).await;
-                    return Step::End;
+                    return NextStep::End;
                 }
                 Wake::Order(Some(order)) => match self.handle_order(order, Activity::Serving) {
                     OrderOutcome::Done => {}
@@ -371,7 +375,7 @@ impl Owner {
                     OrderOutcome::Connect(done) => {
                         self.close(live).await;
                         let _ = done.send(());
-                        return Step::Connect;
+                        return NextStep::Connect;
                     }
                 },
                 Wake::SessionEnded => return self.on_session_end(live).await,
@@ -405,8 +409,8 @@ impl Owner {
         }
     }
 
-    /// Determines why the session ended by itself, and decides when to reconnect.
-    async fn on_session_end(&mut self, mut live: LiveSession) -> Step {
+    /// Determines why the server ended the session, and decides when to reconnect.
+    async fn on_session_end(&mut self, mut live: LiveSession) -> NextStep {
         self.catalog.set_available(&self.key, false);
         self.publish(|state| {
             state.phase = Phase::Lost;
@@ -417,12 +421,12 @@ impl Owner {
         let end = live.session.ended().await;
         if end == SessionEnd::Expired && self.may_reconnect_now() {
             live.shut_down().await;
-            return Step::Connect;
+            return NextStep::Connect;
         }
         if matches!(end, SessionEnd::TooManyFailures(_)) {
             self.backoff.record_session_failure(live.age());
         }
-        let error = self.site.session_failure(&mut live).await;
+        let error = self.setup.session_failure(&mut live).await;
         self.publish(|state| state.error = Some(error.to_string()));
         live.shut_down().await;
         let kind = if had_child {
@@ -433,8 +437,8 @@ impl Owner {
         self.schedule_retry(kind, &error)
     }
 
-    /// Whether an expired session is replaced without a delay. A server that expires session after
-    /// session is retried with the usual delays.
+    /// Whether an expired session is replaced without a delay. If sessions expire in quick
+    /// succession, the usual delays apply.
     fn may_reconnect_now(&mut self) -> bool {
         let now = Instant::now();
         let is_allowed = self
@@ -460,15 +464,15 @@ fn listing_failed(error: &RequestError) -> String {
 /// Opens a session and lists its tools. A listing that fails does not fail the session, unless the
 /// session ended.
 async fn connect_and_list(
-    site: &ConnectSetup,
+    setup: &ConnectSetup,
 ) -> Result<(LiveSession, Result<Listing<Tool>, RequestError>), ConnectError> {
-    let end = Instant::now() + site.client.deadlines.startup;
-    let mut live = site.connect(end).await?;
+    let end = Instant::now() + setup.client.deadlines.startup;
+    let mut live = setup.connect(end).await?;
     let started = Instant::now();
-    let listing = list_tools(site, &live.session, end).await;
+    let listing = list_tools(setup, &live.session, end).await;
     live.attempt.listing = Some(started.elapsed());
     if let Err(RequestError::Lost { .. }) = &listing {
-        return Err(site.session_failure(&mut live).await);
+        return Err(setup.session_failure(&mut live).await);
     }
     Ok((live, listing))
 }

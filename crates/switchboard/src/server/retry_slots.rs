@@ -1,11 +1,11 @@
 //! Spreads the reconnect attempts of all servers of one host over time.
 //!
-//! Servers that fail together (a network outage, a crashed gateway) would retry together. The jitter
-//! of a delay is a fifth of it in either direction, so that the first retries of a hundred servers,
-//! due after one second, fall into 400 ms. More jitter would delay a single failing server without
-//! need and would still allow bursts. Delays therefore stay as [`super::backoff`] computes them. An
-//! attempt whose time slot is taken moves to the next free slot, and a server that fails alone is
-//! never delayed.
+//! Servers that fail together (a network outage, a crashed gateway) would retry together. The
+//! jitter of a delay is a fifth of it in either direction, so that the first retries of a hundred
+//! servers, due after one second, fall into 400 ms. More jitter would delay a single failing server
+//! without need and would still allow bursts. Delays therefore stay as [`super::backoff`] computes
+//! them. An attempt whose time slot is taken moves to the next free slot, and a server that fails
+//! alone is never delayed.
 //!
 //! Invariant: at most nine attempts are due within any 100 ms.
 
@@ -24,8 +24,8 @@ const SLOT: Duration = Duration::from_micros(12_500);
 pub(crate) struct RetrySlots {
     /// The start of slot 0.
     epoch: Instant,
-    /// The numbers of the reserved slots. Slots in the past are dropped, so that the size is bounded
-    /// by the longest delay.
+    /// The numbers of the reserved slots. Slots in the past are dropped, so that the size is
+    /// bounded by the longest delay.
     reserved: Mutex<BTreeSet<u64>>,
 }
 

@@ -1,7 +1,7 @@
 //! The state of one server that its owner publishes on a `watch` channel.
 //!
-//! Plain data; the owner alone changes it. Invariant: there is a session only in [`Phase::Ready`]
-//! and, for the time of closing it, in the phase that follows.
+//! Plain data. Only the owner changes it. Invariant: there is a session only in [`Phase::Ready`]
+//! and, while the session is being closed, in the phase that follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) enum Phase {
         /// Who disabled the server, and how to enable it.
         reason: String,
     },
-    /// Opening the connection, shaking hands, or listing tools for the first time.
+    /// Opening the connection, negotiating the version, or listing tools for the first time.
     Starting,
     /// A session is open.
     Ready,
@@ -75,16 +75,17 @@ pub(crate) struct FailureReason {
     pub(crate) hint: Option<String>,
 }
 
+/// The published state: the phase, the open session, and what the last attempt found.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) phase: Phase,
-    /// False: the session stays open, but its tools are not in the catalog.
+    /// If false, the session stays open, but its tools are not in the catalog.
     pub(crate) enabled: bool,
     pub(crate) generation: Generation,
     /// The open session.
     pub(crate) session: Option<Session>,
     /// The handshake response of the last session.
-    pub(crate) hello: Option<Arc<ServerHello>>,
+    pub(crate) handshake: Option<Arc<ServerHello>>,
     /// The last error. Cleared by the next success.
     pub(crate) error: Option<String>,
     /// Time from the start of the last attempt until the tools were listed.
@@ -104,7 +105,7 @@ impl State {
             enabled: true,
             generation: Generation::default(),
             session: None,
-            hello: None,
+            handshake: None,
             error: None,
             connect_time: None,
             attempt: None,
@@ -113,13 +114,13 @@ impl State {
         }
     }
 
-    /// Whether the server is neither starting nor determining why its session ended. Callers that
-    /// wait for a session stop waiting.
+    /// Whether the server is not starting and the owner is not determining why its session ended.
+    /// Callers that wait for a session then stop waiting.
     pub(crate) fn is_settled(&self) -> bool {
         !matches!(self.phase, Phase::Starting | Phase::Lost)
     }
 
-    /// Whether the owner opens no session without an order.
+    /// Whether the owner opens a session only after an order.
     pub(crate) fn has_given_up(&self) -> bool {
         !matches!(
             self.phase,
@@ -153,7 +154,7 @@ impl State {
         }
     }
 
-    /// A sentence about the state that the status shows.
+    /// The description of the state that the status shows.
     pub(crate) fn detail(&self) -> Option<String> {
         if !self.enabled && self.session.is_some() {
             return Some("disabled; the connection stays open".to_owned());

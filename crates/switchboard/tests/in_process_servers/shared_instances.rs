@@ -9,6 +9,7 @@ use switchboard::in_process::{
 };
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
+use switchboard::status::TransportKind;
 use switchboard::{Host, InProcessServer, ServerError};
 use tokio::sync::broadcast;
 
@@ -56,7 +57,10 @@ async fn disconnect_releases_the_instance() {
         .await
         .unwrap();
     assert_eq!(status.status.as_str(), "connected");
-    assert_eq!(host.server_details("b").unwrap().transport, "sdk");
+    assert_eq!(
+        host.server_details("b").unwrap().transport,
+        TransportKind::Sdk
+    );
     assert_eq!(call_look(&host).await, "one");
     let taken = host
         .add_in_process_server("b", Arc::clone(&server))

@@ -60,8 +60,8 @@ fn entries(written: &[(&str, &str)]) -> Vec<ServerEntry> {
 
 fn file_entries(written: &[(&str, &str)]) -> BTreeMap<ServerName, FileEntry> {
     let entries = entries(written).into_iter().map(|entry| {
-        let admission = entry.decide_launch(&Trust::none());
-        (entry.name().clone(), FileEntry::from(admission))
+        let decision = entry.decide_launch(&Trust::none());
+        (entry.name().clone(), FileEntry::from(decision))
     });
     entries.collect()
 }
@@ -119,7 +119,7 @@ fn reload_plans_one_action_per_entry() {
 }
 
 #[test]
-fn code_servers_keep_their_positions() {
+fn program_servers_keep_their_positions() {
     let is_from_file = |name: &ServerName| name.as_str().starts_with('f');
     let merged = |current: &[&str], wanted: &[&str]| {
         let names = merge_order(&order(current), is_from_file, order(wanted));

@@ -53,8 +53,8 @@ impl HostInner {
         }))
     }
 
-    /// The provider that the builder set for the server, else the `headersHelper` of the entry, else
-    /// the headers of the entry alone.
+    /// The provider that the builder set for the server, else the `headersHelper` of the entry,
+    /// else the headers of the entry alone.
     fn auth_provider(
         &self,
         spec: &LaunchSpec,

@@ -1,7 +1,8 @@
-//! The orders that an owner receives, and what each of them does.
+//! The orders that an owner receives, and the effect of each.
 //!
-//! The step in which an order arrives decides about its effect. Closing an open session is left to
-//! the caller of [`Owner::handle_order`]. Invariant: every order is answered once.
+//! The effect depends on what the owner is doing when the order arrives. The caller of
+//! [`Owner::handle_order`] closes the session if necessary. Invariant: every order is answered
+//! once.
 
 use switchboard_client::session::RequestError;
 use tokio::sync::oneshot;
@@ -10,9 +11,9 @@ use super::Owner;
 use crate::server::connect::ServerEndpoint;
 use crate::server::state::Phase;
 
-/// An order to the owner of a server. The owner answers when the order is carried out.
+/// An order to the owner of a server. The owner answers after it has executed the order.
 #[derive(Debug)]
-pub(crate) enum Control {
+pub(crate) enum Order {
     /// Connect, unless the server is connected or connecting.
     Wake(oneshot::Sender<()>),
     /// Close the session, if there is one, and connect.
@@ -25,10 +26,10 @@ pub(crate) enum Control {
 /// The outcome of listing the tools. `None`: the server has no session.
 pub(crate) type RefreshReply = Option<Result<(), RequestError>>;
 
-/// What the owner does when an order arrives.
+/// What the owner is doing when an order arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// Dormant, disabled, awaiting approval, failed.
+    /// Dormant, disabled, awaiting approval, or failed.
     Idle,
     Connecting,
     /// Waiting for the next connection attempt.
@@ -39,7 +40,7 @@ pub(super) enum Activity {
 
 /// What remains to be done for an order.
 pub(super) enum OrderOutcome {
-    /// Nothing: the order is carried out and answered.
+    /// Nothing: the order was executed and answered.
     Done,
     /// Close the session, if there is one, answer the order, and connect.
     Connect(oneshot::Sender<()>),
@@ -48,13 +49,13 @@ pub(super) enum OrderOutcome {
 }
 
 impl Owner {
-    pub(super) fn handle_order(&mut self, order: Control, activity: Activity) -> OrderOutcome {
+    pub(super) fn handle_order(&mut self, order: Order, activity: Activity) -> OrderOutcome {
         match order {
-            Control::Wake(done) => match activity {
+            Order::Wake(done) => match activity {
                 Activity::Connecting | Activity::Serving => acknowledge(done),
                 Activity::Idle | Activity::Retrying => self.start_fresh(done),
             },
-            Control::Restart(done) => match activity {
+            Order::Restart(done) => match activity {
                 Activity::Connecting => OrderOutcome::Connect(done),
                 Activity::Serving => {
                     self.catalog.set_available(&self.key, false);
@@ -62,7 +63,7 @@ impl Owner {
                 }
                 Activity::Idle | Activity::Retrying => self.start_fresh(done),
             },
-            Control::SetEnabled(enabled, done) => {
+            Order::SetEnabled(enabled, done) => {
                 let was_off = matches!(self.state.borrow().phase, Phase::Off { .. });
                 self.catalog.set_enabled(&self.key, enabled);
                 self.publish(|state| state.enabled = enabled);
@@ -72,7 +73,7 @@ impl Owner {
                 }
                 acknowledge(done)
             }
-            Control::RefreshTools(done) => {
+            Order::RefreshTools(done) => {
                 if activity == Activity::Serving {
                     return OrderOutcome::RefreshTools(done);
                 }
@@ -82,9 +83,9 @@ impl Owner {
         }
     }
 
-    /// Connects without regard to earlier failures. A withheld entry cannot be connected.
+    /// Forgets earlier failures and connects. Has no effect on an entry without an endpoint.
     fn start_fresh(&mut self, done: oneshot::Sender<()>) -> OrderOutcome {
-        if matches!(self.site.endpoint, ServerEndpoint::None) {
+        if matches!(self.setup.endpoint, ServerEndpoint::None) {
             return acknowledge(done);
         }
         self.reset_failures();

@@ -1,4 +1,7 @@
-//! Connects a server's session to the host: questions go to the [`Interaction`], reports become events.
+//! Handles the requests and notifications that a server sends to the host.
+//!
+//! Forwards elicitation, sampling and roots requests to the [`Interaction`], and turns log messages
+//! into events. Requests that exceed a limit are rejected before they reach this handler.
 
 use std::sync::Arc;
 
