@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 use switchboard::Interaction;
-use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::elicitation::{ElicitResponse, Elicitation};
 use switchboard::id::ServerName;
 use switchboard::mcp::Json;
 use tokio::sync::Semaphore;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
 use switchboard::content::for_terminal;
-use switchboard::elicit::{ElicitMode, ElicitResponse, Elicitation};
+use switchboard::elicitation::{ElicitMode, ElicitResponse, Elicitation};
 
 use crate::browser::Browser;
 use crate::render::style::{Paint, Style};

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use switchboard::Interaction;
-use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::elicitation::{ElicitResponse, Elicitation};
 use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::permission::{PermissionRequest, PermissionResponse};
 use switchboard_config::ServerName;

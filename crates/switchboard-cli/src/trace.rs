@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use switchboard::id::ServerName;
-use switchboard::trace::{Direction, WireTap};
+use switchboard::wire_tap::{Direction, WireTap};
 
 use crate::render::utc_timestamp;
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 use switchboard::catalog::CatalogTool;
-use switchboard::elicit::{ElicitMode, ElicitResponse, Elicitation, Field, FieldKind};
+use switchboard::elicitation::{ElicitMode, ElicitResponse, Elicitation, Field, FieldKind};
 use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
 use switchboard::status::ConnectionStatus;

@@ -22,7 +22,7 @@ pub use switchboard_wire::mcp::ClientCapabilities;
 ///
 /// ```
 /// use switchboard::Interaction;
-/// use switchboard::elicit::{ElicitResponse, ElicitMode, Elicitation};
+/// use switchboard::elicitation::{ElicitResponse, ElicitMode, Elicitation};
 /// use switchboard::interaction::{BoxFuture, ClientCapabilities};
 /// use switchboard::permission::{PermissionRequest, PermissionResponse};
 ///

@@ -82,7 +82,7 @@ pub use switchboard_config as config;
 #[doc(inline)]
 pub use switchboard_wire::{mcp, naming, uri_template};
 
-pub mod elicit {
+pub mod elicitation {
     //! Elicitation requests: a server asks the user to fill in a form or to open a URL.
 
     pub use switchboard_client::elicitation::*;
@@ -100,7 +100,7 @@ pub mod network {
     pub use switchboard_client::http::{Network, ProxyError};
 }
 
-pub mod trace {
+pub mod wire_tap {
     //! A tap on the raw messages between the host and its servers, for logs and debugging.
 
     pub use switchboard_client::wire_tap::{Direction, WireTap};

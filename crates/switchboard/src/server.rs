@@ -155,7 +155,7 @@ impl ServerHandle {
         &self.settings
     }
 
-    /// Updates scope and text after an edit of the entry that changes neither program nor endpoint.
+    /// Updates scope and text after an edit of the entry that does not change the launch.
     pub(crate) fn set_description(&self, description: EntryDescription) {
         self.description.store(Arc::new(description));
     }
@@ -246,7 +246,7 @@ impl ServerHandle {
         self.order(Order::RefreshTools).await.flatten()
     }
 
-    /// Sends an order and waits until the owner has carried it out. Returns `None` if the owner
+    /// Sends an order and waits until the owner has executed it. Returns `None` if the owner
     /// ends first.
     async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
         let (done, receipt) = oneshot::channel();

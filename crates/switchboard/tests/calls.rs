@@ -19,7 +19,7 @@ use switchboard::call::{Delivery, TimeoutKind};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::{Deadlines, Limits};
 use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
-use switchboard::trace::{Direction, WireTap};
+use switchboard::wire_tap::{Direction, WireTap};
 use switchboard::{CallContext, CallError, Host, Interaction, Readiness};
 use switchboard_config::ServerName;
 use switchboard_testkit::{MemoryServer, Script, Step};

@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
 use switchboard::call::{Delivery, Problem};
-use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::elicitation::{ElicitResponse, Elicitation};
 use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::limits::Deadlines;
 use switchboard::mcp::ErrorObject;

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use switchboard::elicit::ElicitMode;
+use switchboard::elicitation::ElicitMode;
 use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::permission::{PermissionRequest, PermissionResponse};
 

@@ -1,7 +1,7 @@
 //! External and in-process servers, and the requests that manage them.
 
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::elicitation::{ElicitResponse, Elicitation};
 use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::permission::{PermissionRequest, PermissionResponse};
 use switchboard::{InProcessServer, Interaction};

@@ -5,7 +5,7 @@
 use std::fmt::Display;
 
 use serde_json::{Number, Value};
-use switchboard::elicit::{EnumOption, Field, FieldKind, TextFormat};
+use switchboard::elicitation::{EnumOption, Field, FieldKind, TextFormat};
 
 use super::{OpenQuestion, QuestionCancelled};
 use crate::render::style::Paint;

@@ -3,7 +3,7 @@
 //! Invariant: the values sent are those shown in the last review.
 
 use serde_json::{Map, Value};
-use switchboard::elicit::{ElicitResponse, Field, Form};
+use switchboard::elicitation::{ElicitResponse, Field, Form};
 
 use super::field::{self, FieldAnswer};
 use super::{OpenQuestion, QuestionCancelled};

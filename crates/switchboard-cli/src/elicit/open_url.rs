@@ -4,7 +4,7 @@
 //! consent to open the URL and nothing else.
 
 use serde_json::Map;
-use switchboard::elicit::{ElicitResponse, ElicitUrl};
+use switchboard::elicitation::{ElicitResponse, ElicitUrl};
 
 use super::{OpenQuestion, QuestionCancelled};
 use crate::browser::Browser;

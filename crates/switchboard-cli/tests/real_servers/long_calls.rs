@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::elicitation::{ElicitResponse, Elicitation};
 use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::mcp::Progress;
 use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitMode, ElicitResponse, Elicitation};
+use switchboard::elicitation::{ElicitMode, ElicitResponse, Elicitation};
 use switchboard::event::Events;
 use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::mcp::{ErrorObject, LogLevel};

@@ -9,8 +9,8 @@ use switchboard_wire::sync::lock;
 
 use crate::permission::Denial;
 
-/// The user's answer to the permission request of a watch. The user is asked once per watch, not
-/// once per poll.
+/// The user's answer to the permission request of a watch. Later polls use it, so that the user is
+/// not asked again for each poll.
 #[derive(Debug, Default)]
 pub(crate) struct RememberedApproval(Mutex<Option<RecordedAnswer>>);
 

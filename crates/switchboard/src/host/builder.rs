@@ -321,8 +321,8 @@ impl HostBuilder {
     }
 
     /// Sets a clock that returns how long the machine was suspended since it booted. The host reads
-    /// it every few seconds and checks remote servers after a suspend. By default the clocks of
-    /// Linux are compared; other systems have no default.
+    /// it every few seconds and checks remote servers after a suspend. The default compares two
+    /// clocks of Linux; on other systems it detects no suspend.
     pub fn suspend_clock(mut self, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         self.suspend_clock = Arc::new(clock);
         self

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use switchboard::call::Delivery;
 use switchboard::limits::{Deadlines, Limits};
-use switchboard::trace::{Direction, WireTap};
+use switchboard::wire_tap::{Direction, WireTap};
 use switchboard::{CallContext, CallError, Event, Host, HostBuilder, Readiness};
 use switchboard_config::{ServerConfig, ServerName};
 use switchboard_testkit::{

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use switchboard::Readiness;
-use switchboard::elicit::ElicitResponse;
+use switchboard::elicitation::ElicitResponse;
 use switchboard::interaction::ClientCapabilities;
 use switchboard_testkit::{Script, Step};
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::elicit::{ElicitMode, ElicitResponse, Elicitation, Field};
+use switchboard::elicitation::{ElicitMode, ElicitResponse, Elicitation, Field};
 use switchboard::id::ServerName;
 use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::mcp::{Era, ErrorObject};

@@ -1,7 +1,7 @@
 //! URL elicitation: shown in full, checked for suspicious hosts, never opened.
 
 use serde_json::{Value, json};
-use switchboard::elicit::{ElicitMode, ElicitResponse, UrlWarning};
+use switchboard::elicitation::{ElicitMode, ElicitResponse, UrlWarning};
 use switchboard::interaction::ClientCapabilities;
 use switchboard::mcp::Era;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::CallError;
-use switchboard::elicit::ElicitResponse;
+use switchboard::elicitation::ElicitResponse;
 use switchboard::interaction::ClientCapabilities;
 use switchboard::mcp::Era;
 use switchboard_testkit::{MemoryServer, Script, Step};

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
-use switchboard::elicit::{ElicitResponse, Elicitation};
+use switchboard::elicitation::{ElicitResponse, Elicitation};
 use switchboard::interaction::{BoxFuture, ClientCapabilities};
 use switchboard::limits::Deadlines;
 use switchboard::mcp::Progress;
