@@ -102,9 +102,9 @@ pub enum FakeStep {
     Exit(i32),
     /// Kills itself with this signal.
     KillSelf(i32),
-    /// Writes nothing more until stdin ends, then exits.
+    /// Stops writing, waits until stdin ends, then exits.
     Silence,
-    /// Ignores the end of stdin and SIGTERM from now on, and writes nothing more.
+    /// Stops writing, and ignores SIGTERM and the end of stdin from now on.
     IgnoreShutdown,
 }
 

@@ -105,7 +105,7 @@ impl MemoryServer {
             .expect("the lock is not poisoned")
     }
 
-    /// Closes the newest connection from the server's side at once.
+    /// Aborts the server of the newest connection, which closes both streams.
     pub fn kill(&self) {
         if let Some(current) = self.connections().current.take() {
             current.abort();

@@ -264,14 +264,14 @@ async fn account_bearer_goes_only_to_its_origin() {
     let origin = format!("http://{}", server.address());
     let config = || claude_ai_connector(&format!("{origin}/mcp?server={{id}}"));
 
-    // Without an account, nothing is sent.
+    // Without an account the host sends no request.
     let builder = permissive().claude_ai_origins([&origin]);
     let host = start(builder.launch(launch("s", config()))).await;
     assert_eq!(status(&host), ConnectionStatus::NeedsAuth);
     assert_eq!(server.requests(), []);
     host.shutdown().await;
 
-    // The origin is not allowed, so nothing is sent either.
+    // The origin is not allowed, so the host sends no request either.
     let account = || Bearer::new(TOKEN).unwrap();
     let builder = permissive().claude_ai_account(account());
     let host = start(builder.launch(launch("s", config()))).await;
@@ -365,7 +365,7 @@ async fn server_profile_connects_on_first_call() {
     assert_eq!(tool_names(&host), ["mcp__s__echo"]);
     assert_eq!(server.requests().len(), request_count);
     assert_eq!(echo(&host).await.unwrap(), "hello");
-    // A server that is added with `connect` connects at once.
+    // A server that is added with `connect` does not wait for the first call.
     host.connect("later", remote(&server)).await.unwrap();
     host.shutdown().await;
 }

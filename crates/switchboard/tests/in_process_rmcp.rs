@@ -308,7 +308,7 @@ async fn handler_is_shared_by_hosts() {
     assert_eq!(observed.calls.load(Ordering::Relaxed), 5);
     two.shutdown().await;
     drop((one, two, instance));
-    // No connection is left, so nothing holds the handler.
+    // The last connection has ended, so the handler is dropped.
     wait_until(|| Arc::strong_count(&observed) == 1).await;
 }
 

@@ -244,7 +244,7 @@ async fn large_calls_wait_for_write_queue_space() {
     for outcome in outcomes {
         assert_eq!(outcome.unwrap().to_text(), "done");
     }
-    // A request larger than the whole queue is refused at once.
+    // A request larger than the whole queue is refused without waiting.
     let error = call(5_000_000).await.unwrap_err();
     assert!(
         error.to_string().contains("limit `write_queue_bytes`"),

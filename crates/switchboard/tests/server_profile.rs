@@ -21,7 +21,7 @@ use switchboard_config::{
 };
 use switchboard_testkit::{Script, Step, processes_with_tag, unique_tag};
 
-/// Allows every call that it is asked about.
+/// Grants every permission request.
 struct AllowAll;
 
 impl Interaction for AllowAll {

@@ -14,7 +14,7 @@ pub enum Turn {
         /// The error message.
         message: String,
     },
-    /// The start of a message, then nothing until the client disconnects.
+    /// The start of a message. The rest is never sent; the connection stays open.
     Hang,
     /// A connection reset before the first byte.
     Reset,

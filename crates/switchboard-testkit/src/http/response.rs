@@ -10,7 +10,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use super::fault::CannedResponse;
 use crate::scripted::{Chunk, error_line};
 
-/// Nothing more can be sent: the client has disconnected, or a fault cut the response.
+/// The response cannot continue: the client has disconnected, or a fault cut the response.
 #[derive(Debug)]
 pub(crate) struct ConnectionCut;
 

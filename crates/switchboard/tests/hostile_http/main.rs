@@ -8,7 +8,7 @@
 //! `LEGACY_BEHAVIOURS` list them.
 //!
 //! Two modules are not table-driven: `matrix` combines credentials with every kind of redirect, and
-//! `many_servers` lets many servers fail at once.
+//! `many_servers` lets many servers fail at the same time.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Many HTTP servers at once: reconnects after a common failure, and hostile servers among healthy
+//! Many HTTP servers in one host: reconnects after a common failure, and hostile servers among healthy
 //! ones.
 
 use std::io;

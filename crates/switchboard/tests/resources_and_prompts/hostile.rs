@@ -28,7 +28,7 @@ async fn uri_is_sent_to_server_unchanged() {
         let error = host.read_resource_raw("s", uri).await.unwrap_err();
         assert!(error.is_not_found(), "{uri}: {error}");
     }
-    // Switchboard resolves, decodes and fetches nothing itself.
+    // The host does not resolve, decode or fetch a URI itself.
     let requested = server.received_with("resources/read");
     let requested: Vec<_> = requested
         .iter()
