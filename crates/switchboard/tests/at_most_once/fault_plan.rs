@@ -13,7 +13,8 @@ const MAX_CALLS: usize = 16;
 const MESSAGE_BYTES: usize = 130;
 /// Approximate bytes that one side sends until the handshake and the tool listing are done.
 const HANDSHAKE_BYTES: usize = 2_500;
-/// More bytes than the pipe between host and server holds, so a write of this size blocks until the reader has read a part.
+/// More bytes than the pipe between host and server holds. A write of this size blocks until the
+/// reader has read a part.
 const ABOVE_PIPE_CAPACITY: usize = 70_000;
 /// A stall longer than every call deadline of these seeds.
 const LONG_STALL: Duration = Duration::from_secs(90);

@@ -45,8 +45,8 @@ fn busy_on_call(wait: &'static str) -> Case {
         .expects(error_response("HTTP 429"))
 }
 
-/// Every request gets HTTP 503 from the start. The host retries, but not more often than its backoff
-/// allows.
+/// Every request gets HTTP 503 from the start. The host retries, but not more often than its
+/// backoff allows.
 fn busy_from_start(wait: &'static str) -> Case {
     Case::modern()
         .fault_at_start(busy(503, wait).always())

@@ -1,5 +1,5 @@
-//! Many HTTP servers in one host: reconnects after a common failure, and hostile servers among healthy
-//! ones.
+//! Many HTTP servers in one host: reconnects after a common failure, and hostile servers among
+//! healthy ones.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -13,7 +13,8 @@ use switchboard_testkit::{Era, Script, Step};
 const MAX_CALLS: usize = 6;
 /// Approximate bytes of one request or response, including the HTTP head.
 const MESSAGE_BYTES: usize = 500;
-/// More bytes than the socket buffers hold, so a write of this size blocks until the reader has read a part.
+/// More bytes than the socket buffers hold. A write of this size blocks until the reader has read
+/// a part.
 const ABOVE_SOCKET_BUFFERS: usize = 3_000_000;
 /// Call deadline if the plan may leave a call without a response.
 const SHORT_DEADLINE: Duration = Duration::from_secs(2);
