@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use switchboard::cache::{ServerCache as _, server_cache_key};
 use switchboard::id::ToolName;
-use switchboard::mcp::Tool;
+use switchboard::mcp::ToolDefinition;
 use switchboard::naming;
 use switchboard_config::{LaunchDecision, ServerEntry, Trust};
 
@@ -79,7 +79,7 @@ fn cached_tools(entry: &ServerEntry, cache: &FileServerCache, directory: &Path) 
         return Vec::new();
     };
     let tools = server_cache_key(&spec, Some(directory)).and_then(|key| cache.tools(&key));
-    let name = |tool: &Tool| {
+    let name = |tool: &ToolDefinition| {
         naming::wire_name(entry.name(), &ToolName::from(tool.name.as_str())).to_string()
     };
     tools.iter().flatten().map(name).collect()

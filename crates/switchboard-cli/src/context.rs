@@ -13,7 +13,7 @@ use std::sync::{Arc, Once};
 
 use switchboard::cache::{ServerCache as _, server_cache_key};
 use switchboard::content::ResultHandle;
-use switchboard::mcp::Tool;
+use switchboard::mcp::ToolDefinition;
 use switchboard::permission::{Policy, Rule};
 use switchboard_config::import::{ImportContext, Platform};
 use switchboard_config::{
@@ -121,7 +121,7 @@ impl Context {
     }
 
     /// The tools that the server listed when it was last connected.
-    pub(crate) fn cached_tools(&self, entry: &ServerEntry) -> Vec<Tool> {
+    pub(crate) fn cached_tools(&self, entry: &ServerEntry) -> Vec<ToolDefinition> {
         // The launch spec is only needed for the cache key; no server is launched.
         let LaunchDecision::Launch(spec) = entry.decide_launch(&Trust::project_for_this_run())
         else {

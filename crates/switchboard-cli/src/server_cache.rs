@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use switchboard::cache::ServerCache;
-use switchboard::mcp::{Era, Json, Tool};
+use switchboard::mcp::{Era, Json, ToolDefinition};
 
 /// A cache in a directory.
 #[derive(Debug)]
@@ -92,11 +92,11 @@ impl ServerCache for FileServerCache {
         self.change(key, |cached| cached.era = None);
     }
 
-    fn tools(&self, key: &str) -> Option<Vec<Tool>> {
+    fn tools(&self, key: &str) -> Option<Vec<ToolDefinition>> {
         serde_json::from_str(self.read(key)?.tools?.as_str()).ok()
     }
 
-    fn remember_tools(&self, key: &str, tools: &[Tool]) {
+    fn remember_tools(&self, key: &str, tools: &[ToolDefinition]) {
         let Ok(listing) = serde_json::to_string(tools).and_then(|text| Json::parse(&text)) else {
             return;
         };
@@ -145,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = FileServerCache::new(folder.path().to_owned());
         let schema = Json::parse(r#"{"type":"object"}"#).unwrap();
-        let tools = vec![Tool::new("echo", schema).description("Says it again")];
+        let tools = vec![ToolDefinition::new("echo", schema).description("Says it again")];
         cache.remember_era("k", Era::Modern);
         cache.remember_tools("k", &tools);
         assert_eq!(cache.tools("k"), Some(tools));

@@ -16,7 +16,7 @@ use crate::BoxFuture;
 use crate::byte_streams::Connector;
 use crate::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, Implementation, Progress, Prompt,
-    ReadResourceResult, Resource, ResourceTemplate, ServerCapabilities, Tool,
+    ReadResourceResult, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
 };
 
 /// A server in this process.
@@ -41,7 +41,7 @@ pub trait LocalServer: Send + Sync + 'static {
     }
 
     /// Lists the tools.
-    fn tools(&self) -> Vec<Tool>;
+    fn tools(&self) -> Vec<ToolDefinition>;
 
     /// Runs one tool. The arguments have been validated against the tool's input schema.
     ///
@@ -120,7 +120,7 @@ impl<S: LocalServer + ?Sized> LocalServer for Arc<S> {
         (**self).capabilities()
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         (**self).tools()
     }
 

@@ -26,5 +26,5 @@ pub use prompt::{
     Completion, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role, UnknownRole,
 };
 pub use resource::{ReadResourceResult, Resource, ResourceTemplate};
-pub use tool::{CallToolResult, Hint, Progress, TaskSupport, Tool, ToolAnnotations};
+pub use tool::{CallToolResult, Hint, Progress, TaskSupport, ToolAnnotations, ToolDefinition};
 pub use version::{Era, ProtocolVersion, UnknownVersion};

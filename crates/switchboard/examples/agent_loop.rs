@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use switchboard::call::CallOrigin;
 use switchboard::in_process::{LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
+use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, ToolDefinition};
 use switchboard::registry::{Registry, ToolExecutor};
 use switchboard::{CallContext, Host, Readiness};
 
@@ -20,10 +20,10 @@ impl LocalServer for Builds {
         Implementation::new("builds", "1.0")
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         let no_arguments = json!({"type": "object", "properties": {}});
         vec![
-            Tool::new("status", Json::from(&no_arguments))
+            ToolDefinition::new("status", Json::from(&no_arguments))
                 .description("Shows the state of the builds"),
         ]
     }

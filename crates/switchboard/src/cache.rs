@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 pub use key::server_cache_key;
 
-use switchboard_wire::mcp::{Era, Tool};
+use switchboard_wire::mcp::{Era, ToolDefinition};
 use switchboard_wire::sync::lock;
 
 /// Stores the protocol era and the tools of each server. The next start then needs no probing, and
@@ -30,13 +30,13 @@ pub trait ServerCache: Send + Sync + 'static {
     }
 
     /// The last listing of tools.
-    fn tools(&self, key: &str) -> Option<Vec<Tool>> {
+    fn tools(&self, key: &str) -> Option<Vec<ToolDefinition>> {
         let _ = key;
         None
     }
 
     /// Stores a listing of tools.
-    fn remember_tools(&self, key: &str, tools: &[Tool]) {
+    fn remember_tools(&self, key: &str, tools: &[ToolDefinition]) {
         let _ = (key, tools);
     }
 }
@@ -45,7 +45,7 @@ pub trait ServerCache: Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub struct InMemoryServerCache {
     eras: Mutex<HashMap<String, Era>>,
-    tools: Mutex<HashMap<String, Vec<Tool>>>,
+    tools: Mutex<HashMap<String, Vec<ToolDefinition>>>,
 }
 
 impl ServerCache for InMemoryServerCache {
@@ -61,11 +61,11 @@ impl ServerCache for InMemoryServerCache {
         lock(&self.eras).remove(key);
     }
 
-    fn tools(&self, key: &str) -> Option<Vec<Tool>> {
+    fn tools(&self, key: &str) -> Option<Vec<ToolDefinition>> {
         lock(&self.tools).get(key).cloned()
     }
 
-    fn remember_tools(&self, key: &str, tools: &[Tool]) {
+    fn remember_tools(&self, key: &str, tools: &[ToolDefinition]) {
         lock(&self.tools).insert(key.to_owned(), tools.to_vec());
     }
 }

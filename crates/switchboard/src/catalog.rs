@@ -11,7 +11,7 @@ mod publisher;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use switchboard_wire::mcp::{Json, Tool};
+use switchboard_wire::mcp::{Json, ToolDefinition};
 use switchboard_wire::naming::Spelled;
 use switchboard_wire::schema::CompiledSchema;
 
@@ -31,7 +31,7 @@ pub struct CatalogTool {
     /// The name by which a model calls the tool.
     pub wire_name: WireName,
     /// The definition that the server sent.
-    pub definition: Arc<Tool>,
+    pub definition: Arc<ToolDefinition>,
     /// Whether the server is connected, or starts with the first call.
     pub available: bool,
     pub(crate) input_schema: Arc<CompiledSchema>,
@@ -41,7 +41,7 @@ pub struct CatalogTool {
 }
 
 impl CatalogTool {
-    fn new(server: &ServerName, definition: Tool, available: bool) -> Self {
+    fn new(server: &ServerName, definition: ToolDefinition, available: bool) -> Self {
         let id = ToolId::new(server.clone(), definition.name.as_str());
         let name = Spelled::new(&id.server, &id.tool);
         let compile = |schema: &Json| Arc::new(CompiledSchema::new(schema.clone()));

@@ -14,7 +14,7 @@ use switchboard_config::{MaskedEntry, Scope};
 use crate::id::{Generation, ServerName};
 use switchboard_client::auth::Challenge;
 pub use switchboard_client::{ConnectAttempt, ConnectStage};
-use switchboard_wire::mcp::{Implementation, ServerHello, Tool};
+use switchboard_wire::mcp::{Implementation, ServerHello, ToolDefinition};
 
 /// The connection state of a server. Agents show these five states to their users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -223,8 +223,8 @@ pub struct HintSummary {
     pub open_world: Option<bool>,
 }
 
-impl From<&Tool> for ToolSummary {
-    fn from(tool: &Tool) -> Self {
+impl From<&ToolDefinition> for ToolSummary {
+    fn from(tool: &ToolDefinition) -> Self {
         let hints = &tool.annotations;
         let annotations = HintSummary {
             read_only: hints.read_only,

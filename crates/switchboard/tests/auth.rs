@@ -19,7 +19,7 @@ use switchboard::auth::{
 };
 use switchboard::cache::{InMemoryServerCache, ServerCache};
 use switchboard::interaction::BoxFuture;
-use switchboard::mcp::{Era, Tool};
+use switchboard::mcp::{Era, ToolDefinition};
 use switchboard::status::{ConnectionStatus, TransportKind, Unavailable};
 use switchboard::{CallError, Host, HostBuilder, Readiness};
 use switchboard_config::{Profile, RemoteKind, ServerConfig, TransportConfig};
@@ -333,10 +333,10 @@ impl ServerCache for SharedCache {
     fn remember_era(&self, key: &str, era: Era) {
         self.0.remember_era(key, era);
     }
-    fn tools(&self, key: &str) -> Option<Vec<Tool>> {
+    fn tools(&self, key: &str) -> Option<Vec<ToolDefinition>> {
         self.0.tools(key)
     }
-    fn remember_tools(&self, key: &str, tools: &[Tool]) {
+    fn remember_tools(&self, key: &str, tools: &[ToolDefinition]) {
         self.0.remember_tools(key, tools);
     }
 }

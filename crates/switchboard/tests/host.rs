@@ -18,7 +18,7 @@ use switchboard::content::MemoryResultStore;
 use switchboard::in_process::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::Limits;
-use switchboard::mcp::{Era, Hint, Json, Tool};
+use switchboard::mcp::{Era, Hint, Json, ToolDefinition};
 use switchboard::permission::{Action, Rule};
 use switchboard::{CallError, Host, Readiness, ServerError, StartError};
 use switchboard_config::{ConfigSource, ConfigSources, Trust, load};
@@ -411,9 +411,9 @@ async fn redefined_tool_is_not_called() {
             None
         }
         fn remember_era(&self, _: &str, _: Era) {}
-        fn tools(&self, _: &str) -> Option<Vec<Tool>> {
+        fn tools(&self, _: &str) -> Option<Vec<ToolDefinition>> {
             let schema = Json::from(&json!({"type": "object"}));
-            Some(vec![Tool::new("work", schema)])
+            Some(vec![ToolDefinition::new("work", schema)])
         }
     }
     let folder = tempfile::tempdir().unwrap();

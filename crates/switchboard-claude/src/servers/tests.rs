@@ -10,7 +10,7 @@ use switchboard::in_process::{
     ByteStreams, Connector, LocalCall, LocalServer, ServerInstance, ServerNotification,
 };
 use switchboard::interaction::BoxFuture;
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
+use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, ToolDefinition};
 use tokio::sync::{broadcast, mpsc};
 
 use super::in_process::InProcessServers;
@@ -34,9 +34,12 @@ impl LocalServer for Echo {
         Implementation::new(self.name, "1.0")
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         let any = Json::from(&json!({"type": "object"}));
-        vec![Tool::new("who", any.clone()), Tool::new("hang", any)]
+        vec![
+            ToolDefinition::new("who", any.clone()),
+            ToolDefinition::new("hang", any),
+        ]
     }
 
     fn call_tool<'a>(

@@ -7,7 +7,7 @@ use serde_json::json;
 use switchboard::InProcessServer;
 use switchboard::in_process::{InProcessTool, LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
+use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, ToolDefinition};
 use switchboard_claude::Client;
 use switchboard_testkit::fake_model::Turn;
 
@@ -116,7 +116,7 @@ impl LocalServer for CountingServer {
         LocalServer::implementation(&self.calculator)
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         self.counts.lists.fetch_add(1, Ordering::Relaxed);
         self.calculator.tools()
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard::content::for_terminal;
 use switchboard::id::{ToolId, WireName};
-use switchboard::mcp::{Json, Tool, ToolAnnotations};
+use switchboard::mcp::{Json, ToolAnnotations, ToolDefinition};
 use switchboard::naming;
 use switchboard::permission::{Action, Decision, PolicyInput, Reason, RuleDefinition};
 use switchboard_config::{LaunchDecision, Scope, ServerEntry};
@@ -83,8 +83,8 @@ pub(crate) async fn test(
 /// Returns the tool from the cached listing.
 fn cached_tool(name: &str, entry: &ServerEntry, context: &Context) -> Option<ToolFacts> {
     let tools = context.cached_tools(entry);
-    let id = |tool: &Tool| ToolId::new(entry.name().clone(), tool.name.as_str());
-    let is_named = |tool: &&Tool| {
+    let id = |tool: &ToolDefinition| ToolId::new(entry.name().clone(), tool.name.as_str());
+    let is_named = |tool: &&ToolDefinition| {
         let id = id(tool);
         naming::wire_name(&id.server, &id.tool).as_str() == name
     };

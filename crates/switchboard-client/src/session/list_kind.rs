@@ -6,7 +6,9 @@ use switchboard_wire::Limits;
 use switchboard_wire::LocalServer;
 use switchboard_wire::decode;
 use switchboard_wire::decode::{Item, Page};
-use switchboard_wire::mcp::{Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool};
+use switchboard_wire::mcp::{
+    Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
+};
 use switchboard_wire::redact::Redactor;
 
 /// An item of a listing.
@@ -77,7 +79,7 @@ macro_rules! list_item {
     };
 }
 
-impl ListItem for Tool {
+impl ListItem for ToolDefinition {
     list_item!(
         method: "tools/list",
         key: "tools",

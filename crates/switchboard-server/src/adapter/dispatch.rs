@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use switchboard_wire::mcp::{
-    CallToolResult, Era, ErrorObject, Json, Progress, ProtocolVersion, ServerCapabilities, Tool,
+    CallToolResult, Era, ErrorObject, Json, Progress, ProtocolVersion, ServerCapabilities,
+    ToolDefinition,
 };
 use switchboard_wire::schema::{Checked, CompiledSchema};
 use switchboard_wire::sync::lock;
@@ -239,7 +240,7 @@ impl Dispatcher {
         let _ = self.server_messages.try_send(message);
     }
 
-    fn schema_of(&self, tool: &Tool, all: &[Tool]) -> Arc<CompiledSchema> {
+    fn schema_of(&self, tool: &ToolDefinition, all: &[ToolDefinition]) -> Arc<CompiledSchema> {
         let mut schemas = lock(&self.schemas);
         if let Some((text, schema)) = schemas.get(&tool.name)
             && *text == tool.input_schema

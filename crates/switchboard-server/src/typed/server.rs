@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use indexmap::IndexMap;
 use switchboard_wire::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, Implementation, Prompt, ReadResourceResult,
-    Resource, ResourceTemplate, ServerCapabilities, Tool,
+    Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
 };
 use switchboard_wire::sync::lock;
 use switchboard_wire::{BoxFuture, LocalCall, LocalServer, ServerNotification};
@@ -372,7 +372,7 @@ impl LocalServer for InProcessServer {
         }
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         let tools = items(&self.shared.tools);
         tools.iter().map(|tool| tool.definition().clone()).collect()
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use switchboard_wire::mcp::{CallToolResult, ErrorObject, Tool, ToolAnnotations};
+use switchboard_wire::mcp::{CallToolResult, ErrorObject, ToolAnnotations, ToolDefinition};
 use switchboard_wire::{BoxFuture, LocalCall};
 
 use super::handler::{BlockingHandler, ErasedHandler, ToolHandler};
@@ -27,7 +27,7 @@ const META_ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 /// ```
 pub struct InProcessTool {
     name: Arc<str>,
-    definition: Tool,
+    definition: ToolDefinition,
     meta: Map<String, Value>,
     handler: ErasedHandler,
 }
@@ -73,7 +73,7 @@ impl InProcessTool {
             Ok(schema) => schema::to_json(schema.clone()),
             Err(why) => registration_panic(&format!("cannot register tool {name}: {why}")),
         };
-        let mut definition = Tool::new(name, input).description(description);
+        let mut definition = ToolDefinition::new(name, input).description(description);
         definition
             .output_schema
             .clone_from(&handler.output_format.schema);
@@ -135,7 +135,7 @@ impl InProcessTool {
     }
 
     /// The tool as `tools/list` returns it.
-    pub fn definition(&self) -> &Tool {
+    pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 

@@ -10,7 +10,7 @@ use switchboard_server::{LocalCall, LocalServer, ServerInstance, ServerNotificat
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, Implementation, Json, Progress,
-    ReadResourceResult, ServerCapabilities, Tool,
+    ReadResourceResult, ServerCapabilities, ToolDefinition,
 };
 use tokio::sync::broadcast;
 
@@ -69,20 +69,21 @@ impl LocalServer for FixtureServer {
         }
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         let schema = json!({
             "type": "object",
             "properties": {"unused": {"type": "number"}, "a": {"type": "number"}},
             "required": ["a"],
         });
         let any = || Json::from(&json!({"type": "object"}));
-        let mut double = Tool::new("double", Json::from(&schema)).description("Doubles a number");
+        let mut double =
+            ToolDefinition::new("double", Json::from(&schema)).description("Doubles a number");
         double.meta = Some(Json::from(&json!({"anthropic/alwaysLoad": true})));
         double.output_schema = Some(any());
         let others = [
             "wait", "hang", "panic", "count", "fail", "meta", "busy", "chatty",
         ];
-        let others = others.map(|name| Tool::new(name, any()));
+        let others = others.map(|name| ToolDefinition::new(name, any()));
         std::iter::once(double).chain(others).collect()
     }
 

@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use super::{Freshness, cache_hint, parse, scan, without_place};
 use crate::jsonrpc::{Answer, Problem};
 use crate::mcp::{
-    Json, Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport, Tool, ToolAnnotations,
+    Json, Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport, ToolAnnotations,
+    ToolDefinition,
 };
 
 /// The longest name; the protocol suggests 128 for those of tools.
@@ -99,7 +100,7 @@ pub fn page<T>(answer: &Answer, key: &str, most: usize, item: Item<T>) -> Result
     Ok(page)
 }
 
-impl<'de> Deserialize<'de> for Tool {
+impl<'de> Deserialize<'de> for ToolDefinition {
     /// Reads a tool as tolerantly as if its server had listed it.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Json::deserialize(deserializer)?;
@@ -109,7 +110,10 @@ impl<'de> Deserialize<'de> for Tool {
 }
 
 /// One tool of a listing; what is wrong but bearable is noted.
-pub fn tool(bytes: &[u8], notes: &mut Vec<LeftOut>) -> Result<Tool, (Option<String>, String)> {
+pub fn tool(
+    bytes: &[u8],
+    notes: &mut Vec<LeftOut>,
+) -> Result<ToolDefinition, (Option<String>, String)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", expecting = "an object")]
     struct Written {
@@ -148,7 +152,7 @@ pub fn tool(bytes: &[u8], notes: &mut Vec<LeftOut>) -> Result<Tool, (Option<Stri
             ToolAnnotations::default()
         }),
     };
-    let mut tool = Tool::new(name, input_schema).annotations(annotations);
+    let mut tool = ToolDefinition::new(name, input_schema).annotations(annotations);
     tool.title = written.title;
     tool.description = written.description;
     tool.output_schema = written.output_schema;

@@ -1,9 +1,9 @@
 use super::*;
 use crate::jsonrpc::{self, Message, Outcome, Received};
 use crate::limits::Limits;
-use crate::mcp::{ContentBlock, Tool};
+use crate::mcp::{ContentBlock, ToolDefinition};
 
-fn tool_page(answer: &Answer) -> Result<Page<Tool>, Problem> {
+fn tool_page(answer: &Answer) -> Result<Page<ToolDefinition>, Problem> {
     page(answer, "tools", 100, tool)
 }
 

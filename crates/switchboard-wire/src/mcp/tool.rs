@@ -7,7 +7,7 @@ use super::{ContentBlock, Json};
 /// A tool as its server lists it. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tool {
+pub struct ToolDefinition {
     /// The raw name, unique within its server.
     pub name: String,
     /// The display name.
@@ -32,7 +32,7 @@ pub struct Tool {
     pub meta: Option<Json>,
 }
 
-impl Tool {
+impl ToolDefinition {
     /// Creates a tool from a name and the schema of its arguments.
     pub fn new(name: impl Into<String>, input_schema: Json) -> Self {
         Self {

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use switchboard_wire::mcp::Tool;
+use switchboard_wire::mcp::ToolDefinition;
 use switchboard_wire::sync::lock;
 
 use crate::permission::Denial;
@@ -16,7 +16,7 @@ pub(crate) struct RememberedApproval(Mutex<Option<RecordedAnswer>>);
 
 #[derive(Debug)]
 struct RecordedAnswer {
-    tool: Arc<Tool>,
+    tool: Arc<ToolDefinition>,
     outcome: Result<(), Denial>,
     prompts_shown: u32,
 }
@@ -27,7 +27,7 @@ impl RememberedApproval {
 
     /// The recorded answer, or `None` if the user has to be asked: for the first time, or again
     /// because the tool changed since it was allowed. A denial is final.
-    pub(super) fn lookup(&self, tool: &Arc<Tool>) -> Option<Result<(), Denial>> {
+    pub(super) fn lookup(&self, tool: &Arc<ToolDefinition>) -> Option<Result<(), Denial>> {
         let recorded = lock(&self.0);
         let recorded = recorded.as_ref()?;
         match &recorded.outcome {
@@ -38,7 +38,7 @@ impl RememberedApproval {
         }
     }
 
-    pub(super) fn record(&self, tool: &Arc<Tool>, outcome: &Result<(), Denial>) {
+    pub(super) fn record(&self, tool: &Arc<ToolDefinition>, outcome: &Result<(), Denial>) {
         let mut recorded = lock(&self.0);
         let prompts_shown = recorded.as_ref().map_or(0, |answer| answer.prompts_shown);
         *recorded = Some(RecordedAnswer {

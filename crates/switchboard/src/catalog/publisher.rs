@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
-use switchboard_wire::mcp::Tool;
+use switchboard_wire::mcp::ToolDefinition;
 use switchboard_wire::naming::{self, NameClash};
 use switchboard_wire::sync::lock;
 
@@ -163,13 +163,13 @@ impl CatalogPublisher {
     }
 
     /// Sets the tools of a server. Unchanged definitions keep their compiled schemas.
-    pub(crate) fn set_tools(&self, key: &ServerKey, tools: Vec<Tool>, available: bool) {
+    pub(crate) fn set_tools(&self, key: &ServerKey, tools: Vec<ToolDefinition>, available: bool) {
         self.update(key, |server| {
             let mut known: HashMap<ToolName, Arc<CatalogTool>> = std::mem::take(&mut server.tools)
                 .into_iter()
                 .map(|tool| (tool.id.tool.clone(), tool))
                 .collect();
-            let reuse_or_create = |tool: Tool| match known.remove(tool.name.as_str()) {
+            let reuse_or_create = |tool: ToolDefinition| match known.remove(tool.name.as_str()) {
                 Some(same) if *same.definition == tool => same.with_availability(available),
                 _ => Arc::new(CatalogTool::new(&key.server, tool, available)),
             };

@@ -264,7 +264,7 @@ impl ServerDefaults {
     }
 
     /// The cached tools of a dormant server.
-    fn cached_tools(&self, spec: &ServerSpec) -> Option<Vec<crate::mcp::Tool>> {
+    fn cached_tools(&self, spec: &ServerSpec) -> Option<Vec<crate::mcp::ToolDefinition>> {
         let key = spec.cache_key.as_deref()?;
         let is_dormant = spec.phase == Phase::Dormant;
         is_dormant.then(|| self.server_cache.tools(key)).flatten()

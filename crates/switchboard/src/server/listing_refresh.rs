@@ -14,7 +14,7 @@ use switchboard_client::session::pagination;
 use switchboard_client::session::pagination::Listing;
 use switchboard_client::session::{RequestError, Session};
 use switchboard_wire::BoxFuture;
-use switchboard_wire::mcp::Tool;
+use switchboard_wire::mcp::ToolDefinition;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ pub(super) fn list_tools(
     setup: &ConnectSetup,
     session: &Session,
     end: Instant,
-) -> impl Future<Output = Result<Listing<Tool>, RequestError>> + Send + use<> {
+) -> impl Future<Output = Result<Listing<ToolDefinition>, RequestError>> + Send + use<> {
     let (session, limits) = (session.clone(), Arc::clone(&setup.client.session.limits));
     let page_timeout = setup.client.deadlines.list;
     async move { pagination::list(&session, &limits, page_timeout, end).await }
@@ -90,7 +90,7 @@ fn as_millis(time: Duration) -> u64 {
 pub(super) struct ListingRefresh {
     /// When the next listing starts.
     due: Option<Instant>,
-    in_flight: Option<BoxFuture<'static, Result<Listing<Tool>, RequestError>>>,
+    in_flight: Option<BoxFuture<'static, Result<Listing<ToolDefinition>, RequestError>>>,
     /// The delay after the next failure.
     retry_delay: Duration,
     /// Refresh orders to answer after the next listing.
@@ -139,7 +139,7 @@ impl ListingRefresh {
         setup: &ConnectSetup,
         session: &Session,
         expiry: &ListingExpiry,
-    ) -> Result<Listing<Tool>, RequestError> {
+    ) -> Result<Listing<ToolDefinition>, RequestError> {
         let outcome = loop {
             if let Some(in_flight) = &mut self.in_flight {
                 break in_flight.await;

@@ -16,7 +16,7 @@ use switchboard_client::connect::LiveSession;
 use switchboard_client::session::list_changes::ListChangeKind;
 use switchboard_client::session::pagination::Listing;
 use switchboard_client::session::{RequestError, SessionEnd};
-use switchboard_wire::mcp::Tool;
+use switchboard_wire::mcp::ToolDefinition;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -66,7 +66,7 @@ enum Wake {
     /// `None`: stop the server.
     Order(Option<Order>),
     SessionEnded,
-    ToolsListed(Result<Listing<Tool>, RequestError>),
+    ToolsListed(Result<Listing<ToolDefinition>, RequestError>),
     ListChanged(ListChangeKind),
 }
 
@@ -211,7 +211,7 @@ impl Owner {
     fn on_connected(
         &mut self,
         live: LiveSession,
-        listing: Result<Listing<Tool>, RequestError>,
+        listing: Result<Listing<ToolDefinition>, RequestError>,
         started: Instant,
     ) -> NextStep {
         let error = match listing {
@@ -243,7 +243,7 @@ impl Owner {
     }
 
     /// Puts the tools into the catalog and into the server cache.
-    fn publish_listing(&self, listing: Listing<Tool>) {
+    fn publish_listing(&self, listing: Listing<ToolDefinition>) {
         for note in &listing.notes {
             let (server, note) = (self.key.server.clone(), note.clone());
             self.events.send(|| Event::ListingNoted { server, note });
@@ -393,7 +393,7 @@ impl Owner {
     /// Publishes the outcome of a listing after the first.
     fn on_tools_listed(
         &mut self,
-        outcome: Result<Listing<Tool>, RequestError>,
+        outcome: Result<Listing<ToolDefinition>, RequestError>,
     ) -> Result<(), RequestError> {
         match outcome {
             Ok(listing) => {
@@ -465,7 +465,7 @@ fn listing_failed(error: &RequestError) -> String {
 /// session ended.
 async fn connect_and_list(
     setup: &ConnectSetup,
-) -> Result<(LiveSession, Result<Listing<Tool>, RequestError>), ConnectError> {
+) -> Result<(LiveSession, Result<Listing<ToolDefinition>, RequestError>), ConnectError> {
     let end = Instant::now() + setup.client.deadlines.startup;
     let mut live = setup.connect(end).await?;
     let started = Instant::now();

@@ -13,7 +13,9 @@ use serde_json::json;
 
 use switchboard::in_process::{ByteStreams, Connector, LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool, ToolAnnotations};
+use switchboard::mcp::{
+    CallToolResult, ErrorObject, Implementation, Json, ToolAnnotations, ToolDefinition,
+};
 use switchboard::permission::{Action, Rule};
 use switchboard::{Host, HostBuilder, Readiness};
 use switchboard_config::{LaunchSpec, ServerConfig, ServerName};
@@ -27,14 +29,14 @@ impl LocalServer for Calculator {
         Implementation::new("calculator", "1.0")
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         let schema = json!({
             "type": "object",
             "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
             "required": ["a", "b"],
         });
-        let add = Tool::new("add", Json::from(&schema)).description("Adds two numbers");
-        let panics = Tool::new("panic", Json::from(&json!({"type": "object"})));
+        let add = ToolDefinition::new("add", Json::from(&schema)).description("Adds two numbers");
+        let panics = ToolDefinition::new("panic", Json::from(&json!({"type": "object"})));
         vec![add.annotations(ToolAnnotations::read_only()), panics]
     }
 

@@ -12,7 +12,7 @@ use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{
     CallToolResult, ContentBlock, ErrorObject, GetPromptResult, Implementation, Json, Progress,
     Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceBody,
-    ResourceTemplate, Role, ServerCapabilities, Tool, ToolAnnotations,
+    ResourceTemplate, Role, ServerCapabilities, ToolAnnotations, ToolDefinition,
 };
 use tokio::sync::broadcast;
 
@@ -117,13 +117,13 @@ impl LocalServer for NoteServer {
         }
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         let names = self.tools.lock().unwrap().clone();
         assert!(!names.is_empty(), "no tools");
         let schema = Json::from(&json!({"type": "object"}));
         let tools = names.into_iter().map(|name| {
             let is_read_only = name == "look";
-            let tool = Tool::new(name, schema.clone());
+            let tool = ToolDefinition::new(name, schema.clone());
             if is_read_only {
                 tool.annotations(ToolAnnotations::read_only())
             } else {

@@ -8,7 +8,7 @@ use switchboard::in_process::{
     JsonRpcAdapter, LocalCall, LocalServer, ServerInstance, ServerNotification,
 };
 use switchboard::interaction::BoxFuture;
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Tool};
+use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, ToolDefinition};
 use switchboard::status::TransportKind;
 use switchboard::{Host, InProcessServer, ServerError};
 use tokio::sync::broadcast;
@@ -97,7 +97,7 @@ impl LocalServer for PanickingServer {
         panic!("implementation")
     }
 
-    fn tools(&self) -> Vec<Tool> {
+    fn tools(&self) -> Vec<ToolDefinition> {
         Vec::new()
     }
 

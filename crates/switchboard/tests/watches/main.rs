@@ -26,7 +26,7 @@ use serde_json::json;
 use switchboard::Host;
 use switchboard::in_process::{LocalCall, LocalServer};
 use switchboard::interaction::BoxFuture;
-use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, Tool};
+use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, ToolDefinition};
 use switchboard::watch::{WatchChange, WatchEvent};
 use tokio::time::{sleep, timeout};
 
@@ -77,8 +77,11 @@ impl LocalServer for TextServer {
         Implementation::new("board", "1.0")
     }
 
-    fn tools(&self) -> Vec<Tool> {
-        vec![Tool::new("look", Json::from(&json!({"type": "object"})))]
+    fn tools(&self) -> Vec<ToolDefinition> {
+        vec![ToolDefinition::new(
+            "look",
+            Json::from(&json!({"type": "object"})),
+        )]
     }
 
     fn call_tool<'a>(

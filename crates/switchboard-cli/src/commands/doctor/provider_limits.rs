@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use switchboard::catalog::CatalogTool;
-use switchboard::mcp::Tool;
+use switchboard::mcp::ToolDefinition;
 
 /// Rough average for JSON and English text.
 const BYTES_PER_TOKEN: usize = 4;
@@ -22,7 +22,7 @@ pub(super) fn tokens(tool: &CatalogTool) -> usize {
 }
 
 /// Returns a message for each part of the definition that some provider rejects.
-pub(super) fn problems(tool: &Tool) -> Vec<String> {
+pub(super) fn problems(tool: &ToolDefinition) -> Vec<String> {
     let mut problems = Vec::new();
     let description = tool.description.as_deref().unwrap_or_default();
     if description.chars().count() > MAX_DESCRIPTION_CHARS {

@@ -32,7 +32,7 @@ use switchboard_wire::encode;
 use switchboard_wire::encode::{Interests, Round};
 use switchboard_wire::header_params::{Mirrors, header_value};
 use switchboard_wire::jsonrpc::Answer;
-use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, Tool};
+use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, ToolDefinition};
 use switchboard_wire::sync::lock;
 
 /// How long the handshake waits for the server-to-client stream to open.
@@ -224,7 +224,7 @@ impl StreamableHttpSession {
 
     /// Removes tools that cannot be called over HTTP from a page, and records the header parameters of
     /// the others.
-    pub(in crate::session) fn filter_tools_for_http(&self, page: &mut Page<Tool>) {
+    pub(in crate::session) fn filter_tools_for_http(&self, page: &mut Page<ToolDefinition>) {
         if !self.is_modern() {
             return;
         }
