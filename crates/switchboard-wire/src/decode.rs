@@ -1,7 +1,7 @@
 //! Results, decoded by the method that was asked for.
 //!
 //! Tolerant: one malformed tool is left out and reported, a block of an unknown kind is carried
-//! through, extra members are ignored. What cannot be used at all is a [`Problem`], never a guess.
+//! through, extra members are ignored. What cannot be used at all is a [`InvalidMessage`], never a guess.
 
 mod cache_hint;
 mod input_required;
@@ -24,7 +24,7 @@ pub use results::{completion, prompt_result, resource_result};
 pub use subscription::{SubscriptionNotice, subscription_notice};
 pub use task::{Task, TaskStatus, created_task, task};
 
-use crate::jsonrpc::{Answer, Problem};
+use crate::jsonrpc::{Answer, InvalidMessage};
 use crate::mcp::{
     CallToolResult, ContentBlock, EmbeddedResource, ErrorObject, Implementation, Json,
     MediaContent, Progress, ResourceBody, ResourceLink, ServerCapabilities, TextContent,
@@ -64,7 +64,7 @@ pub struct SelfDescription {
     pub instructions: Option<String>,
 }
 
-pub fn error_object(bytes: &[u8]) -> Result<ErrorObject, Problem> {
+pub fn error_object(bytes: &[u8]) -> Result<ErrorObject, InvalidMessage> {
     #[derive(Deserialize)]
     struct Written<'a> {
         code: Option<f64>,
@@ -76,7 +76,7 @@ pub fn error_object(bytes: &[u8]) -> Result<ErrorObject, Problem> {
         // Not an error object, but still the server's no: keep its words.
         let words = serde_json::from_slice::<String>(bytes)
             .or_else(|_| serde_json::from_slice::<&RawValue>(bytes).map(|raw| raw.get().to_owned()))
-            .map_err(|_| Problem::malformed("`error` is not valid JSON"))?;
+            .map_err(|_| InvalidMessage::malformed("`error` is not valid JSON"))?;
         return Ok(ErrorObject::new(
             ErrorObject::INTERNAL,
             cut(words, ERROR_MESSAGE_BYTES),
@@ -112,7 +112,7 @@ fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-pub fn initialized(answer: &Answer) -> Result<Initialized, Problem> {
+pub fn initialized(answer: &Answer) -> Result<Initialized, InvalidMessage> {
     let mut version = None;
     let mut server = SelfDescription::default();
     answer.members(|key, value| match key {
@@ -124,11 +124,11 @@ pub fn initialized(answer: &Answer) -> Result<Initialized, Problem> {
         }
         _ => {}
     })?;
-    let version = version.ok_or_else(|| Problem::malformed("no `protocolVersion` in it"))?;
+    let version = version.ok_or_else(|| InvalidMessage::malformed("no `protocolVersion` in it"))?;
     Ok(Initialized { version, server })
 }
 
-pub fn discovered(answer: &Answer) -> Result<Discovered, Problem> {
+pub fn discovered(answer: &Answer) -> Result<Discovered, InvalidMessage> {
     let mut supported = None;
     let mut server = SelfDescription::default();
     let mut info_in_meta = None;
@@ -150,7 +150,8 @@ pub fn discovered(answer: &Answer) -> Result<Discovered, Problem> {
         _ => {}
     })?;
     server.info = info_in_meta.or(server.info);
-    let supported = supported.ok_or_else(|| Problem::malformed("no `supportedVersions` in it"))?;
+    let supported =
+        supported.ok_or_else(|| InvalidMessage::malformed("no `supportedVersions` in it"))?;
     Ok(Discovered { supported, server })
 }
 
@@ -344,10 +345,11 @@ impl<'de> Visitor<'de> for UpTo {
     }
 }
 
-fn one_by_one(content: &[u8], most: usize) -> Result<Blocks, Problem> {
+fn one_by_one(content: &[u8], most: usize) -> Result<Blocks, InvalidMessage> {
     let (mut blocks, mut left_out) = (Vec::new(), 0);
     for element in scan::elements(content) {
-        let element = element.map_err(|_| Problem::malformed("`content` is not an array"))?;
+        let element =
+            element.map_err(|_| InvalidMessage::malformed("`content` is not an array"))?;
         if blocks.len() < most {
             blocks.push(block(element)?);
         } else {
@@ -357,7 +359,7 @@ fn one_by_one(content: &[u8], most: usize) -> Result<Blocks, Problem> {
     Ok((blocks, left_out))
 }
 
-fn block(bytes: &[u8]) -> Result<ContentBlock, Problem> {
+fn block(bytes: &[u8]) -> Result<ContentBlock, InvalidMessage> {
     let typed = serde_json::from_slice::<WrittenBlock<'_>>(bytes)
         .ok()
         .and_then(known_block);
@@ -365,7 +367,7 @@ fn block(bytes: &[u8]) -> Result<ContentBlock, Problem> {
         Some(block) => Ok(block),
         None => json(bytes)
             .map(ContentBlock::Unknown)
-            .ok_or_else(|| Problem::malformed("a content block is not valid JSON")),
+            .ok_or_else(|| InvalidMessage::malformed("a content block is not valid JSON")),
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Received<'a> {
     /// JSON-RPC gone wrong. `id` names the request that was being answered, where that is known.
     Broken {
         id: Option<u64>,
-        problem: Problem,
+        problem: InvalidMessage,
     },
 }
 
@@ -73,10 +73,10 @@ impl Answer {
     pub(crate) fn members<'a>(
         &'a self,
         mut visit: impl FnMut(&[u8], &'a [u8]),
-    ) -> Result<(), Problem> {
+    ) -> Result<(), InvalidMessage> {
         self.shape
             .members(&self.text, |key, value| visit(&key, value))
-            .map_err(|_| Problem::malformed("the result is not an object"))
+            .map_err(|_| InvalidMessage::malformed("the result is not an object"))
     }
 
     /// An object in the result, as if it had been answered by itself.
@@ -134,7 +134,7 @@ impl RequestId {
 /// What is wrong with an answer, a request or a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum InvalidMessage {
     /// It is longer than [`Limits::message_bytes`](crate::Limits::message_bytes).
     TooLong {
         /// The limit that was crossed.
@@ -142,12 +142,12 @@ pub enum Problem {
     },
     /// The messages of all servers together take more than [`Limits::memory_bytes`](crate::Limits::memory_bytes); this one did
     /// not fit any more.
-    NoRoom {
+    OverMemoryBudget {
         /// The limit that was crossed.
         limit: usize,
     },
     /// It holds more JSON values than [`Limits::json_nodes`](crate::Limits::json_nodes).
-    TooManyNodes {
+    TooManyValues {
         /// The limit that was crossed.
         limit: usize,
     },
@@ -157,7 +157,7 @@ pub enum Problem {
         limit: usize,
     },
     /// The call was answered by questions more often than [`Limits::input_requests`](crate::Limits::input_requests).
-    TooManyRounds {
+    TooManyInputRequests {
         /// The limit that was crossed.
         limit: usize,
     },
@@ -165,15 +165,15 @@ pub enum Problem {
     Malformed(String),
 }
 
-impl Problem {
+impl InvalidMessage {
     /// The field of [`Limits`](crate::Limits) that was crossed, if one was.
     pub fn limit(&self) -> Option<&'static str> {
         match self {
             Self::TooLong { .. } => Some("message_bytes"),
-            Self::NoRoom { .. } => Some("memory_bytes"),
-            Self::TooManyNodes { .. } => Some("json_nodes"),
+            Self::OverMemoryBudget { .. } => Some("memory_bytes"),
+            Self::TooManyValues { .. } => Some("json_nodes"),
             Self::TooDeep { .. } => Some("json_depth"),
-            Self::TooManyRounds { .. } => Some("input_requests"),
+            Self::TooManyInputRequests { .. } => Some("input_requests"),
             Self::Malformed(_) => None,
         }
     }
@@ -183,26 +183,26 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for InvalidMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { limit } => write!(
                 f,
                 "longer than {limit} bytes (limit `message_bytes`; raise it to accept more)"
             ),
-            Self::NoRoom { limit } => write!(
+            Self::OverMemoryBudget { limit } => write!(
                 f,
                 "no room for it: the messages under way take {limit} bytes already (limit \
                  `memory_bytes`; raise it, or make fewer calls with large answers at a time)"
             ),
-            Self::TooManyNodes { limit } => write!(
+            Self::TooManyValues { limit } => write!(
                 f,
                 "more than {limit} JSON values (limit `json_nodes`; raise it to accept more)"
             ),
             Self::TooDeep { limit } => {
                 write!(f, "nested deeper than {limit} levels (limit `json_depth`)")
             }
-            Self::TooManyRounds { limit } => write!(
+            Self::TooManyInputRequests { limit } => write!(
                 f,
                 "it is yet another question, after {limit} were answered (limit `input_requests`; \
                  raise it to answer more)"
@@ -212,10 +212,10 @@ impl fmt::Display for Problem {
     }
 }
 
-impl From<Exceeded> for Problem {
+impl From<Exceeded> for InvalidMessage {
     fn from(exceeded: Exceeded) -> Self {
         match exceeded {
-            Exceeded::Nodes(limit) => Self::TooManyNodes { limit },
+            Exceeded::Nodes(limit) => Self::TooManyValues { limit },
             Exceeded::Depth(limit) => Self::TooDeep { limit },
         }
     }
@@ -298,13 +298,15 @@ fn read_object<'a>(scanner: &mut Scanner<'a>) -> Received<'a> {
     if scanned.is_err() || !scanner.at_end() {
         // Half a JSON-RPC message is worth a complaint; any other line in braces is a log line.
         return if envelope.version.is_some() || id.is_some() {
-            broken(Problem::malformed("not valid JSON"))
+            broken(InvalidMessage::malformed("not valid JSON"))
         } else {
             Received::Noise
         };
     }
     if let Some(key) = duplicate {
-        return broken(Problem::malformed(format!("the key `{key}` stands twice")));
+        return broken(InvalidMessage::malformed(format!(
+            "the key `{key}` stands twice"
+        )));
     }
     if let Some(exceeded) = scanner.exceeded() {
         return broken(exceeded.into());
@@ -313,7 +315,7 @@ fn read_object<'a>(scanner: &mut Scanner<'a>) -> Received<'a> {
         .version
         .is_some_and(|version| version != b"\"2.0\"")
     {
-        return broken(Problem::malformed("`jsonrpc` is not \"2.0\""));
+        return broken(InvalidMessage::malformed("`jsonrpc` is not \"2.0\""));
     }
     classify(&envelope).unwrap_or_else(broken_or_noise(&envelope, id))
 }
@@ -321,7 +323,7 @@ fn read_object<'a>(scanner: &mut Scanner<'a>) -> Received<'a> {
 fn broken_or_noise<'a>(
     envelope: &Envelope<'_>,
     id: Option<u64>,
-) -> impl FnOnce(Problem) -> Received<'a> + use<'a> {
+) -> impl FnOnce(InvalidMessage) -> Received<'a> + use<'a> {
     let is_rpc = envelope.version.is_some() || id.is_some();
     move |problem| {
         if is_rpc {
@@ -332,31 +334,35 @@ fn broken_or_noise<'a>(
     }
 }
 
-fn classify<'a>(envelope: &Envelope<'a>) -> Result<Received<'a>, Problem> {
+fn classify<'a>(envelope: &Envelope<'a>) -> Result<Received<'a>, InvalidMessage> {
     let message = match (envelope.method, envelope.id) {
         (Some(method), id) => {
             let method = decode::text(method)
-                .ok_or_else(|| Problem::malformed("`method` is not a string"))?;
+                .ok_or_else(|| InvalidMessage::malformed("`method` is not a string"))?;
             let params = envelope.params;
             match id {
                 None => Message::Notification { method, params },
                 Some(token) => {
                     let id = RequestId::parse(token).ok_or_else(|| {
-                        Problem::malformed("the id of a request must be an integer or a string")
+                        InvalidMessage::malformed(
+                            "the id of a request must be an integer or a string",
+                        )
                     })?;
                     Message::Request { id, method, params }
                 }
             }
         }
-        (None, None) => return Err(Problem::malformed("neither `method` nor `id`")),
+        (None, None) => return Err(InvalidMessage::malformed("neither `method` nor `id`")),
         (None, Some(id)) => {
             let outcome = match (envelope.result, envelope.error) {
                 (Some(result), None) => Outcome::Result(result, envelope.shape),
                 (None, Some(error)) => Outcome::Error(decode::error_object(error)?),
                 (Some(_), Some(_)) => {
-                    return Err(Problem::malformed("both `result` and `error`"));
+                    return Err(InvalidMessage::malformed("both `result` and `error`"));
                 }
-                (None, None) => return Err(Problem::malformed("neither `result` nor `error`")),
+                (None, None) => {
+                    return Err(InvalidMessage::malformed("neither `result` nor `error`"));
+                }
             };
             Message::Answer {
                 id: answer_id(id),

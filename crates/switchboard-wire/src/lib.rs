@@ -47,7 +47,7 @@ pub mod uri_template;
 
 pub use byte_streams::{ByteStreams, Connector};
 pub use future::BoxFuture;
-pub use jsonrpc::Problem;
+pub use jsonrpc::InvalidMessage;
 pub use limits::Limits;
 #[doc(hidden)]
 pub use local_server::InstanceKind;

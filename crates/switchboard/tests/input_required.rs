@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use common::{InMemory, permissive};
 use serde_json::{Map, Value, json};
-use switchboard::call::{Delivery, Problem};
+use switchboard::call::{Delivery, InvalidMessage};
 use switchboard::elicitation::{ElicitResponse, Elicitation};
 use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::limits::Deadlines;
@@ -251,7 +251,7 @@ async fn input_rounds_per_call_are_limited() {
     let CallError::InvalidResponse { problem, .. } = &error else {
         panic!("{error:?}");
     };
-    assert_eq!(*problem, Problem::TooManyRounds { limit: 8 });
+    assert_eq!(*problem, InvalidMessage::TooManyInputRequests { limit: 8 });
     assert_eq!(problem.limit(), Some("input_requests"));
     assert_eq!(user.elicitation_count.load(Ordering::Relaxed), 8);
     let calls = server.received_with("tools/call");

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use common::{InMemory, host_with, permissive};
 use serde_json::json;
-use switchboard::call::{Delivery, Problem};
+use switchboard::call::{Delivery, InvalidMessage};
 use switchboard::limits::Limits;
 use switchboard::{CallContext, CallError, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
@@ -150,17 +150,17 @@ async fn oversized_response_fails_call_and_names_limit() {
         (
             big,
             limits(|limits| limits.message_bytes = 4_096),
-            Problem::TooLong { limit: 4_096 },
+            InvalidMessage::TooLong { limit: 4_096 },
         ),
         (
             deep,
             limits(|limits| limits.json_depth = 30),
-            Problem::TooDeep { limit: 30 },
+            InvalidMessage::TooDeep { limit: 30 },
         ),
         (
             wide,
             limits(|limits| limits.json_nodes = 200),
-            Problem::TooManyNodes { limit: 200 },
+            InvalidMessage::TooManyValues { limit: 200 },
         ),
     ] {
         let script = echo_and_add()

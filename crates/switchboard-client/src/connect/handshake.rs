@@ -14,7 +14,7 @@ use crate::deadlines::Deadlines;
 use crate::session::http::{Sse2024Session, StreamableHttpSession};
 use crate::session::{Deadline, LineSession, RequestError, TransportFailure};
 use switchboard_wire::decode;
-use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::jsonrpc::{Answer, InvalidMessage};
 use switchboard_wire::mcp::{ProtocolVersion, ServerHello};
 
 /// The first request of a handshake.
@@ -205,7 +205,7 @@ async fn initialize_and_wait(
 
 fn lost_response() -> HandshakeRejection {
     let why = "other output precedes it on its line";
-    HandshakeRejection::InvalidResponse(Problem::Malformed(why.to_owned()))
+    HandshakeRejection::InvalidResponse(InvalidMessage::Malformed(why.to_owned()))
 }
 
 fn probe_outcome(outcome: Result<Answer, RequestError>) -> Result<ProbeOutcome, HandshakeError> {
@@ -218,7 +218,7 @@ fn probe_outcome(outcome: Result<Answer, RequestError>) -> Result<ProbeOutcome, 
         Err(RequestError::InvalidResponse(error)) => ProbeOutcome::InvalidResponse(error),
         Err(RequestError::Lost { .. }) => ProbeOutcome::SessionEnded,
         Err(RequestError::Transport(failure)) if means_unknown_method(&failure) => {
-            ProbeOutcome::InvalidResponse(Problem::Malformed(failure.message))
+            ProbeOutcome::InvalidResponse(InvalidMessage::Malformed(failure.message))
         }
         Err(error @ (RequestError::Transport(_) | RequestError::NeedsLogin(_))) => {
             return Err(HandshakeError::Failed(error));

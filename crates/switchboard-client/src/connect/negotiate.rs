@@ -4,7 +4,7 @@
 //! unknown version is never accepted.
 
 use switchboard_wire::decode::{Discovered, Initialized, SelfDescription};
-use switchboard_wire::jsonrpc::Problem;
+use switchboard_wire::jsonrpc::InvalidMessage;
 use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, UnknownVersion};
 
 /// The outcome of the probe, `server/discover`.
@@ -12,7 +12,7 @@ use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, Unkn
 pub(super) enum ProbeOutcome {
     Discovered(Discovered),
     ErrorResponse(ErrorObject),
-    InvalidResponse(Problem),
+    InvalidResponse(InvalidMessage),
     /// No response within the probe deadline.
     Silent,
     SessionEnded,
@@ -51,7 +51,7 @@ pub enum HandshakeRejection {
     ErrorResponse(ErrorObject),
     /// The response is not a valid handshake.
     #[error("invalid handshake response: {0}")]
-    InvalidResponse(Problem),
+    InvalidResponse(InvalidMessage),
 }
 
 /// A probe that was sent.
@@ -215,7 +215,7 @@ mod tests {
                 AfterProbe::Initialize(LEGACY)
             );
         }
-        let invalid = ProbeOutcome::InvalidResponse(Problem::Malformed("no".into()));
+        let invalid = ProbeOutcome::InvalidResponse(InvalidMessage::Malformed("no".into()));
         assert_eq!(
             after_probe(invalid, REQUEST),
             AfterProbe::Initialize(LEGACY)

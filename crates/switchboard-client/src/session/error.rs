@@ -7,7 +7,7 @@ use super::deadline::Expired;
 use crate::auth::LoginRequired;
 use crate::connect_stage::ConnectStage;
 use crate::delivery::Delivery;
-use switchboard_wire::jsonrpc::Problem;
+use switchboard_wire::jsonrpc::InvalidMessage;
 use switchboard_wire::limits::legible as rounded_to_millis;
 use switchboard_wire::mcp::ErrorObject;
 
@@ -80,7 +80,7 @@ pub enum RequestError {
     #[error("the server returned an error: {0}")]
     ErrorResponse(ErrorObject),
     #[error("invalid response: {0}")]
-    InvalidResponse(Problem),
+    InvalidResponse(InvalidMessage),
     /// The transport failed for this request. The session may go on.
     #[error(transparent)]
     Transport(TransportFailure),

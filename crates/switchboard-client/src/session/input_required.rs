@@ -16,7 +16,7 @@ use super::{Deadline, Delivery, RequestError, Session, ToolRequest, TransportFai
 use switchboard_wire::BoxFuture;
 use switchboard_wire::decode::{InputRequest, InputRequired};
 use switchboard_wire::encode::Round;
-use switchboard_wire::jsonrpc::Problem;
+use switchboard_wire::jsonrpc::InvalidMessage;
 use switchboard_wire::mcp::{CallToolResult, Era, ErrorObject};
 
 /// Delay before a request is repeated although the server asked for nothing. Multiplied by the number
@@ -67,7 +67,7 @@ pub(super) async fn next_round(
     let limit = peer.context.limits.input_requests;
     let number = previous.map_or(1, |round| round.number + 1);
     if number > limit {
-        let error = Problem::TooManyRounds { limit };
+        let error = InvalidMessage::TooManyInputRequests { limit };
         return Err(RequestError::InvalidResponse(error));
     }
     let started_at = Instant::now();
@@ -138,7 +138,7 @@ fn request_failed(error: ErrorObject) -> RequestError {
 }
 
 pub(super) fn invalid_response(reason: impl Into<String>) -> RequestError {
-    RequestError::InvalidResponse(Problem::Malformed(reason.into()))
+    RequestError::InvalidResponse(InvalidMessage::Malformed(reason.into()))
 }
 
 /// Replaces *not sent* by *unknown*: a later round that was not sent belongs to a call that the server

@@ -22,7 +22,7 @@ use crate::wire_tap::Direction;
 use switchboard_wire::decode;
 use switchboard_wire::encode;
 use switchboard_wire::encode::{Meta, Round, TaskTime};
-use switchboard_wire::jsonrpc::{Problem, RequestId};
+use switchboard_wire::jsonrpc::{InvalidMessage, RequestId};
 use switchboard_wire::lines::LetGo;
 use switchboard_wire::mcp::{Era, Progress, ProtocolVersion, ServerHello};
 use switchboard_wire::memory_budget::Held;
@@ -217,12 +217,12 @@ impl Peer {
     }
 
     /// The error for a message that was discarded.
-    pub(super) fn discard_error(&self, why: LetGo) -> Problem {
+    pub(super) fn discard_error(&self, why: LetGo) -> InvalidMessage {
         match why {
-            LetGo::TooLong => Problem::TooLong {
+            LetGo::TooLong => InvalidMessage::TooLong {
                 limit: self.context.limits.message_bytes,
             },
-            LetGo::NoRoom => Problem::NoRoom {
+            LetGo::NoRoom => InvalidMessage::OverMemoryBudget {
                 limit: self.context.budget.limit(),
             },
         }

@@ -11,7 +11,7 @@ use super::deadline::Deadline;
 use super::{RequestError, Session, input_required, run_blocking};
 use switchboard_wire::decode;
 use switchboard_wire::encode::Round;
-use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::jsonrpc::{Answer, InvalidMessage};
 use switchboard_wire::limits::LARGE;
 use switchboard_wire::mcp::{ErrorObject, GetPromptResult, ReadResourceResult};
 
@@ -80,7 +80,7 @@ impl Session {
     pub async fn query_as<T: Send + 'static>(
         &self,
         query: &Query<'_>,
-        decode: impl FnOnce(&Answer) -> Result<T, Problem> + Send + 'static,
+        decode: impl FnOnce(&Answer) -> Result<T, InvalidMessage> + Send + 'static,
     ) -> Result<T, RequestError> {
         let result = self.query(query).await?;
         let decoded = if result.text.len() > LARGE {

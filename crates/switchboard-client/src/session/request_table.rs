@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::deadline::{ActivityClock, DeadlineCheck, Expired, RunningDeadline};
 use super::query::needs_no_cancel;
 use super::{Delivery, RequestError, SessionEnd};
-use switchboard_wire::jsonrpc::{Answer, AnswerId, Problem};
+use switchboard_wire::jsonrpc::{Answer, AnswerId, InvalidMessage};
 use switchboard_wire::mcp::{ErrorObject, Progress};
 
 /// How a request ended.
@@ -21,7 +21,7 @@ pub(crate) enum Reply {
     Result(Answer),
     Error(ErrorObject),
     /// The server responded, but the response is invalid.
-    Invalid(Problem),
+    Invalid(InvalidMessage),
     TimedOut {
         expired: Expired,
         delivery: Delivery,

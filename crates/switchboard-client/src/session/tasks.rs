@@ -20,7 +20,7 @@ use poll::TaskPoller;
 use switchboard_wire::BoxFuture;
 use switchboard_wire::decode;
 use switchboard_wire::decode::Task;
-use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::jsonrpc::{Answer, InvalidMessage};
 use switchboard_wire::mcp::{CallToolResult, Era};
 
 /// The tool that a call goes to. It outlives a session, so that a task can be polled on the next one.
@@ -44,7 +44,7 @@ pub(super) fn created_task(
     session: &Session,
     request: &ToolRequest<'_>,
     result: &Answer,
-) -> Option<Result<Box<Task>, Problem>> {
+) -> Option<Result<Box<Task>, InvalidMessage>> {
     session.peer()?.task_ttl(request)?;
     decode::created_task(result)
         .map(|task| task.map(Box::new))

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Task, cut, json, task, text};
-use crate::jsonrpc::{Answer, Problem};
+use crate::jsonrpc::{Answer, InvalidMessage};
 use crate::mcp::Json;
 use crate::scan;
 
@@ -13,15 +13,15 @@ const MOST_QUESTIONS: usize = 32;
 /// Why an answer to a call is not its result.
 #[derive(Debug, PartialEq)]
 pub enum NoResult {
-    Unusable(Problem),
+    Unusable(InvalidMessage),
     /// The server wants to know something first.
     InputRequired(Box<InputRequired>),
     /// It is to be had later: the server made a task of the call.
     Task(Box<Task>),
 }
 
-impl From<Problem> for NoResult {
-    fn from(problem: Problem) -> Self {
+impl From<InvalidMessage> for NoResult {
+    fn from(problem: InvalidMessage) -> Self {
         Self::Unusable(problem)
     }
 }
@@ -44,7 +44,7 @@ pub struct InputRequest {
 }
 
 /// What the server wants to know before it answers, if this is no answer yet.
-pub fn asked_in(answer: &Answer) -> Result<Option<Box<InputRequired>>, Problem> {
+pub fn asked_in(answer: &Answer) -> Result<Option<Box<InputRequired>>, InvalidMessage> {
     let mut kind = None;
     answer.members(|key, value| {
         if key == b"resultType" {
@@ -57,7 +57,7 @@ pub fn asked_in(answer: &Answer) -> Result<Option<Box<InputRequired>>, Problem> 
     match no_result(answer, kind) {
         NoResult::InputRequired(asked) => Ok(Some(asked)),
         NoResult::Unusable(problem) => Err(problem),
-        NoResult::Task(_) => Err(Problem::malformed(
+        NoResult::Task(_) => Err(InvalidMessage::malformed(
             "a task, where only calls may become one",
         )),
     }
@@ -74,7 +74,7 @@ pub(super) fn no_result(answer: &Answer, kind: &[u8]) -> NoResult {
         Some("task") => task(answer, 0).map(|task| NoResult::Task(Box::new(task))),
         _ => {
             let kind = cut(String::from_utf8_lossy(kind).into_owned(), 100);
-            Err(Problem::malformed(format!(
+            Err(InvalidMessage::malformed(format!(
                 "a result of the unknown type {kind}"
             )))
         }
@@ -82,7 +82,7 @@ pub(super) fn no_result(answer: &Answer, kind: &[u8]) -> NoResult {
     read.unwrap_or_else(NoResult::from)
 }
 
-fn input_required(answer: &Answer) -> Result<InputRequired, Problem> {
+fn input_required(answer: &Answer) -> Result<InputRequired, InvalidMessage> {
     let (mut requests, mut state) = (None, None);
     answer.members(|key, value| match key {
         b"inputRequests" => requests = Some(value),
@@ -93,23 +93,24 @@ fn input_required(answer: &Answer) -> Result<InputRequired, Problem> {
     let state = match state.filter(given) {
         None => None,
         Some(written) if written.starts_with(b"\"") => Some(
-            json(written).ok_or_else(|| Problem::malformed("`requestState` is not valid text"))?,
+            json(written)
+                .ok_or_else(|| InvalidMessage::malformed("`requestState` is not valid text"))?,
         ),
-        Some(_) => return Err(Problem::malformed("`requestState` is not a string")),
+        Some(_) => return Err(InvalidMessage::malformed("`requestState` is not a string")),
     };
     let requests = match requests.filter(given) {
         Some(written) => input_requests(written)?,
         None => Vec::new(),
     };
     if requests.is_empty() && state.is_none() {
-        return Err(Problem::malformed(
+        return Err(InvalidMessage::malformed(
             "it asks for input, but says not for which",
         ));
     }
     Ok(InputRequired { requests, state })
 }
 
-pub(super) fn input_requests(written: &[u8]) -> Result<Vec<InputRequest>, Problem> {
+pub(super) fn input_requests(written: &[u8]) -> Result<Vec<InputRequest>, InvalidMessage> {
     let mut requests = Vec::new();
     let mut problem = None;
     let scanned = scan::members(written, |key, value| {
@@ -122,8 +123,10 @@ pub(super) fn input_requests(written: &[u8]) -> Result<Vec<InputRequest>, Proble
     });
     match (scanned, problem) {
         (Ok(()), None) => Ok(requests),
-        (_, Some(what)) => Err(Problem::malformed(what)),
-        (Err(_), None) => Err(Problem::malformed("`inputRequests` is not an object")),
+        (_, Some(what)) => Err(InvalidMessage::malformed(what)),
+        (Err(_), None) => Err(InvalidMessage::malformed(
+            "`inputRequests` is not an object",
+        )),
     }
 }
 

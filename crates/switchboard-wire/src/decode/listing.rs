@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::{Freshness, cache_hint, parse, scan, without_place};
-use crate::jsonrpc::{Answer, Problem};
+use crate::jsonrpc::{Answer, InvalidMessage};
 use crate::mcp::{
     Json, Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport, ToolAnnotations,
     ToolDefinition,
@@ -63,7 +63,12 @@ pub struct LeftOut {
 pub type Item<T> = fn(&[u8], &mut Vec<LeftOut>) -> Result<T, (Option<String>, String)>;
 
 /// Decodes one page, and of it no more than `most` items, which stand under `key`.
-pub fn page<T>(answer: &Answer, key: &str, most: usize, item: Item<T>) -> Result<Page<T>, Problem> {
+pub fn page<T>(
+    answer: &Answer,
+    key: &str,
+    most: usize,
+    item: Item<T>,
+) -> Result<Page<T>, InvalidMessage> {
     let mut page = Page::only(Vec::new());
     page.bytes = answer.text.len();
     let mut list = None;
@@ -80,10 +85,10 @@ pub fn page<T>(answer: &Answer, key: &str, most: usize, item: Item<T>) -> Result
         name if name == key.as_bytes() => list = Some(value),
         _ => {}
     })?;
-    let list = list.ok_or_else(|| Problem::malformed(format!("no `{key}` in it")))?;
+    let list = list.ok_or_else(|| InvalidMessage::malformed(format!("no `{key}` in it")))?;
     for (index, element) in scan::elements(list).enumerate() {
         let element =
-            element.map_err(|_| Problem::malformed(format!("`{key}` is not an array")))?;
+            element.map_err(|_| InvalidMessage::malformed(format!("`{key}` is not an array")))?;
         if index == most {
             page.is_cut = true;
             break;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{WrittenResource, block, cut, parse, scan, text};
-use crate::jsonrpc::{Answer, Problem};
+use crate::jsonrpc::{Answer, InvalidMessage};
 use crate::mcp::{Completion, GetPromptResult, PromptMessage, ReadResourceResult};
 
 /// How many values of a completion are kept; the protocol allows as many.
@@ -14,7 +14,7 @@ const COMPLETION_BYTES: usize = 4 * 1024;
 const DESCRIPTION_BYTES: usize = 64 * 1024;
 
 /// Decodes the answer to `resources/read`, and of it no more than `most` parts.
-pub fn resource_result(answer: &Answer, most: usize) -> Result<ReadResourceResult, Problem> {
+pub fn resource_result(answer: &Answer, most: usize) -> Result<ReadResourceResult, InvalidMessage> {
     let mut result = ReadResourceResult::default();
     let mut contents = None;
     answer.members(|key, value| match key {
@@ -22,22 +22,23 @@ pub fn resource_result(answer: &Answer, most: usize) -> Result<ReadResourceResul
         b"_meta" => result.meta = answer.json(value),
         _ => {}
     })?;
-    let contents = contents.ok_or_else(|| Problem::malformed("no `contents` in it"))?;
+    let contents = contents.ok_or_else(|| InvalidMessage::malformed("no `contents` in it"))?;
     for element in scan::elements(contents) {
-        let element = element.map_err(|_| Problem::malformed("`contents` is not an array"))?;
+        let element =
+            element.map_err(|_| InvalidMessage::malformed("`contents` is not an array"))?;
         if result.contents.len() == most {
             result.left_out += 1;
             continue;
         }
         let part: WrittenResource = parse(element)
-            .ok_or_else(|| Problem::malformed("a part of the resource is malformed"))?;
+            .ok_or_else(|| InvalidMessage::malformed("a part of the resource is malformed"))?;
         result.contents.push(part.into());
     }
     Ok(result)
 }
 
 /// Decodes the answer to `prompts/get`, and of it no more than `most` messages.
-pub fn prompt_result(answer: &Answer, most: usize) -> Result<GetPromptResult, Problem> {
+pub fn prompt_result(answer: &Answer, most: usize) -> Result<GetPromptResult, InvalidMessage> {
     let mut result = GetPromptResult::default();
     let mut messages = None;
     answer.members(|key, value| match key {
@@ -48,9 +49,10 @@ pub fn prompt_result(answer: &Answer, most: usize) -> Result<GetPromptResult, Pr
         b"_meta" => result.meta = answer.json(value),
         _ => {}
     })?;
-    let messages = messages.ok_or_else(|| Problem::malformed("no `messages` in it"))?;
+    let messages = messages.ok_or_else(|| InvalidMessage::malformed("no `messages` in it"))?;
     for element in scan::elements(messages) {
-        let element = element.map_err(|_| Problem::malformed("`messages` is not an array"))?;
+        let element =
+            element.map_err(|_| InvalidMessage::malformed("`messages` is not an array"))?;
         if result.messages.len() == most {
             result.left_out += 1;
             continue;
@@ -61,11 +63,14 @@ pub fn prompt_result(answer: &Answer, most: usize) -> Result<GetPromptResult, Pr
             b"content" => content = Some(value),
             _ => {}
         })
-        .map_err(|_| Problem::malformed("a message is not an object"))?;
-        let content = content.ok_or_else(|| Problem::malformed("a message without `content`"))?;
+        .map_err(|_| InvalidMessage::malformed("a message is not an object"))?;
+        let content =
+            content.ok_or_else(|| InvalidMessage::malformed("a message without `content`"))?;
         result.messages.push(PromptMessage {
             role: role.ok_or_else(|| {
-                Problem::malformed("a message whose `role` is neither `user` nor `assistant`")
+                InvalidMessage::malformed(
+                    "a message whose `role` is neither `user` nor `assistant`",
+                )
             })?,
             content: block(content)?,
         });
@@ -74,7 +79,7 @@ pub fn prompt_result(answer: &Answer, most: usize) -> Result<GetPromptResult, Pr
 }
 
 /// Decodes the answer to `completion/complete`.
-pub fn completion(answer: &Answer) -> Result<Completion, Problem> {
+pub fn completion(answer: &Answer) -> Result<Completion, InvalidMessage> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Written {
@@ -89,7 +94,8 @@ pub fn completion(answer: &Answer) -> Result<Completion, Problem> {
             written = parse::<Written>(value);
         }
     })?;
-    let mut written = written.ok_or_else(|| Problem::malformed("no usable `completion` in it"))?;
+    let mut written =
+        written.ok_or_else(|| InvalidMessage::malformed("no usable `completion` in it"))?;
     let count = written.values.len();
     written.values.truncate(COMPLETIONS);
     // Half a value completes nothing.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::input_required::{InputRequest, NoResult, input_requests};
 use super::{NOTE_BYTES, call_tool_result, cut, error_object, parse};
-use crate::jsonrpc::{Answer, Problem};
+use crate::jsonrpc::{Answer, InvalidMessage};
 use crate::mcp::{CallToolResult, ErrorObject};
 
 /// Longer ids than this are refused, in bytes: they go back with every request, in a header too.
@@ -54,7 +54,7 @@ pub(super) fn capability(written: &[u8]) -> (bool, bool) {
 }
 
 /// The task that a server of 2025-11-25 made of a call, if it made one.
-pub fn created_task(answer: &Answer) -> Result<Option<Task>, Problem> {
+pub fn created_task(answer: &Answer) -> Result<Option<Task>, InvalidMessage> {
     let mut written = None;
     answer.members(|key, value| {
         if key == b"task" {
@@ -68,7 +68,7 @@ pub fn created_task(answer: &Answer) -> Result<Option<Task>, Problem> {
 }
 
 /// Reads a task; of its result, if it has one, no more than `most` blocks.
-pub fn task(answer: &Answer, most: usize) -> Result<Task, Problem> {
+pub fn task(answer: &Answer, most: usize) -> Result<Task, InvalidMessage> {
     let (mut id, mut status, mut message) = (None::<String>, None::<String>, None::<String>);
     let (mut interval, mut kept_for) = (None, None);
     let (mut asked, mut result, mut error) = (None, None, None);
@@ -84,10 +84,10 @@ pub fn task(answer: &Answer, most: usize) -> Result<Task, Problem> {
         _ => {}
     })?;
     let id = id.filter(|id| !id.is_empty());
-    let id = id.ok_or_else(|| Problem::malformed("a task without `taskId`"))?;
+    let id = id.ok_or_else(|| InvalidMessage::malformed("a task without `taskId`"))?;
     if id.len() > TASK_ID_BYTES {
         let why = format!("the id of its task is longer than {TASK_ID_BYTES} bytes");
-        return Err(Problem::Malformed(why));
+        return Err(InvalidMessage::Malformed(why));
     }
     let status = match status.as_deref() {
         Some("working") => TaskStatus::Working,
@@ -104,11 +104,11 @@ pub fn task(answer: &Answer, most: usize) -> Result<Task, Problem> {
         Some("cancelled") => TaskStatus::Cancelled,
         Some(other) => {
             let other = cut(other.to_owned(), 100);
-            return Err(Problem::malformed(format!(
+            return Err(InvalidMessage::malformed(format!(
                 "a task of the unknown status {other:?}"
             )));
         }
-        None => return Err(Problem::malformed("a task without `status`")),
+        None => return Err(InvalidMessage::malformed("a task without `status`")),
     };
     Ok(Task {
         id,
@@ -119,10 +119,10 @@ pub fn task(answer: &Answer, most: usize) -> Result<Task, Problem> {
     })
 }
 
-fn complete(result: &Answer, most: usize) -> Result<CallToolResult, Problem> {
+fn complete(result: &Answer, most: usize) -> Result<CallToolResult, InvalidMessage> {
     call_tool_result(result, most).map_err(|other| match other {
         NoResult::Unusable(problem) => problem,
-        _ => Problem::malformed("the result of its task is not complete"),
+        _ => InvalidMessage::malformed("the result of its task is not complete"),
     })
 }
 

@@ -3,7 +3,7 @@ use crate::jsonrpc::{self, Message, Outcome, Received};
 use crate::limits::Limits;
 use crate::mcp::{ContentBlock, ToolDefinition};
 
-fn tool_page(answer: &Answer) -> Result<Page<ToolDefinition>, Problem> {
+fn tool_page(answer: &Answer) -> Result<Page<ToolDefinition>, InvalidMessage> {
     page(answer, "tools", 100, tool)
 }
 
@@ -129,7 +129,7 @@ fn an_empty_result_is_an_answer_and_an_unknown_kind_of_result_is_not() {
         }
     );
     let riddle = call_tool_result(&answer(br#"{"resultType":"riddle"}"#));
-    let problem = Problem::malformed("a result of the unknown type \"riddle\"");
+    let problem = InvalidMessage::malformed("a result of the unknown type \"riddle\"");
     assert_eq!(riddle, Err(NoResult::Unusable(problem)));
     assert!(call_tool_result(&answer(b"[]")).is_err());
     assert!(call_tool_result(&answer(br#"{"content":{}}"#)).is_err());

@@ -229,7 +229,7 @@ fn a_message_over_its_budget_still_names_the_request_it_fails() {
     match read(wide.as_bytes(), limits.json_budget()) {
         Received::Broken {
             id: Some(6),
-            problem: Problem::TooManyNodes { limit: 10 },
+            problem: InvalidMessage::TooManyValues { limit: 10 },
         } => {}
         other => panic!("{other:?}"),
     }
@@ -241,7 +241,7 @@ fn a_message_over_its_budget_still_names_the_request_it_fails() {
     match read(deep.as_bytes(), Limits::default().json_budget()) {
         Received::Broken {
             id: Some(6),
-            problem: Problem::TooDeep { limit: 128 },
+            problem: InvalidMessage::TooDeep { limit: 128 },
         } => {}
         other => panic!("{other:?}"),
     }

@@ -6,7 +6,7 @@ use switchboard_client::session::unknown_ids_note;
 use switchboard_wire::limits::legible as rounded_to_millis;
 use switchboard_wire::mcp::ErrorObject;
 
-use super::{Delivery, Problem, Violation};
+use super::{Delivery, InvalidMessage, Violation};
 use crate::id::ToolId;
 use crate::permission::Denial;
 use crate::status::Unavailable;
@@ -97,7 +97,7 @@ pub enum CallError {
         /// The tool.
         tool: ToolId,
         /// What is wrong with the response.
-        problem: Problem,
+        problem: InvalidMessage,
     },
     /// The host is shutting down.
     #[error("the host is shutting down")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use switchboard_wire::Problem;
+use switchboard_wire::InvalidMessage;
 use switchboard_wire::mcp::ErrorObject;
 
 use crate::id::ServerName;
@@ -52,7 +52,7 @@ pub enum QueryError {
         /// The server.
         server: ServerName,
         /// What is wrong with the response.
-        problem: Problem,
+        problem: InvalidMessage,
     },
     /// The server did not respond in time.
     #[error("server {server} did not respond within {after:?}")]

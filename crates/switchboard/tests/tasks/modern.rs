@@ -2,7 +2,7 @@
 
 use super::*;
 
-use switchboard::call::{Delivery, Problem, TimeoutKind};
+use switchboard::call::{Delivery, InvalidMessage, TimeoutKind};
 
 /// A task with this status and additional members.
 fn task_json(status: &str, more: Value) -> Value {
@@ -268,7 +268,7 @@ async fn task_input_requests_are_limited() {
     let CallError::InvalidResponse { problem, .. } = error else {
         panic!("{error}");
     };
-    assert_eq!(problem, Problem::TooManyRounds { limit: 8 });
+    assert_eq!(problem, InvalidMessage::TooManyInputRequests { limit: 8 });
     assert_eq!(user.form_count(), 8);
     server.wait_received("tasks/cancel", 1).await;
 

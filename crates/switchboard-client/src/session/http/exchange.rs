@@ -24,7 +24,7 @@ use crate::session::query::needs_no_cancel;
 use crate::session::request_table::Reply;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure, run_blocking};
 use crate::wire_tap::Direction;
-use switchboard_wire::jsonrpc::{Answer, AnswerId, Problem};
+use switchboard_wire::jsonrpc::{Answer, AnswerId, InvalidMessage};
 use switchboard_wire::limits::LARGE;
 use switchboard_wire::mcp::Progress;
 use switchboard_wire::memory_budget::Held;
@@ -282,7 +282,9 @@ impl StreamableHttpSession {
             StreamMessage::Response(response) => response,
             _ => {
                 let reason = "it holds no response to the request".to_owned();
-                Err(RequestError::InvalidResponse(Problem::Malformed(reason)))
+                Err(RequestError::InvalidResponse(InvalidMessage::Malformed(
+                    reason,
+                )))
             }
         }
     }

@@ -31,7 +31,7 @@ use crate::wire_tap::Direction;
 use switchboard_wire::Limits;
 use switchboard_wire::encode;
 use switchboard_wire::encode::Round;
-use switchboard_wire::jsonrpc::{Answer, AnswerId, Problem};
+use switchboard_wire::jsonrpc::{Answer, AnswerId, InvalidMessage};
 use switchboard_wire::limits::LARGE;
 use switchboard_wire::mcp::{Progress, ProtocolVersion, ServerHello};
 use switchboard_wire::memory_budget::Held;
@@ -430,7 +430,9 @@ async fn read_endpoint_event(body: &mut Body, events: &mut Events) -> Result<Str
 fn same_origin(base: &Url, named: &str) -> Result<Url, RequestError> {
     let invalid = |reason: String| {
         let reason = format!("the endpoint URL {reason}");
-        Err(RequestError::InvalidResponse(Problem::Malformed(reason)))
+        Err(RequestError::InvalidResponse(InvalidMessage::Malformed(
+            reason,
+        )))
     };
     match base.join(named) {
         Ok(url) if url.origin() == base.origin() => Ok(url),

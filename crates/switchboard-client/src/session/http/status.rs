@@ -17,7 +17,7 @@ use crate::session::peer::Peer;
 use crate::session::{Delivery, RequestError, TransportFailure};
 use switchboard_wire::Limits;
 use switchboard_wire::jsonrpc as wire;
-use switchboard_wire::jsonrpc::{AnswerId, Message, Outcome, Problem, Received};
+use switchboard_wire::jsonrpc::{AnswerId, InvalidMessage, Message, Outcome, Received};
 use switchboard_wire::mcp::ErrorObject;
 
 /// Maximum size of an error body, in bytes.
@@ -152,8 +152,12 @@ pub(super) fn send_error(error: SendFailure) -> RequestError {
 /// The body of an answer could not be read to its end.
 pub(super) fn body_error(error: BodyError, peer: &Peer) -> RequestError {
     match error {
-        BodyError::TooLong { limit } => RequestError::InvalidResponse(Problem::TooLong { limit }),
-        BodyError::NoRoom { limit } => RequestError::InvalidResponse(Problem::NoRoom { limit }),
+        BodyError::TooLong { limit } => {
+            RequestError::InvalidResponse(InvalidMessage::TooLong { limit })
+        }
+        BodyError::NoRoom { limit } => {
+            RequestError::InvalidResponse(InvalidMessage::OverMemoryBudget { limit })
+        }
         BodyError::Http(error) => {
             let what = peer.context.redactor.redact(&error.to_string());
             RequestError::Transport(TransportFailure::unknown(what))

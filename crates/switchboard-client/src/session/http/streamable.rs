@@ -196,7 +196,7 @@ impl StreamableHttpSession {
                 "its session id is not 1 to {MAX_SESSION_ID_BYTES} visible ASCII characters"
             );
             return Err(RequestError::InvalidResponse(
-                switchboard_wire::jsonrpc::Problem::Malformed(why),
+                switchboard_wire::jsonrpc::InvalidMessage::Malformed(why),
             ));
         }
         let mut id = id.clone();

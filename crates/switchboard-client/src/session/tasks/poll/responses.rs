@@ -5,7 +5,7 @@ use crate::session::input_required::invalid_response;
 use crate::session::{RequestError, Session, run_blocking};
 use switchboard_wire::decode;
 use switchboard_wire::decode::{InputRequest, NoResult, TaskStatus};
-use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::jsonrpc::{Answer, InvalidMessage};
 use switchboard_wire::limits::LARGE;
 use switchboard_wire::mcp::ErrorObject;
 
@@ -92,9 +92,9 @@ impl TaskPoller<'_> {
         }
         self.rounds += 1;
         if self.rounds > limit {
-            return Err(RequestError::InvalidResponse(Problem::TooManyRounds {
-                limit,
-            }));
+            return Err(RequestError::InvalidResponse(
+                InvalidMessage::TooManyInputRequests { limit },
+            ));
         }
         Ok(Wake::InputRequired(requests))
     }
