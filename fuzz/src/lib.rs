@@ -2,11 +2,11 @@
 //! be compared with `==`.
 
 use bytes::Bytes;
-use switchboard_wire::jsonrpc::{self, Answer, AnswerId, Message, Outcome, Received};
-use switchboard_wire::lines::{Endless, Line, Lines};
+use switchboard_wire::jsonrpc::{self, RawResult, ResponseId, Message, Outcome, ParsedLine};
+use switchboard_wire::lines::{Unterminated, Line, LineReader};
 use switchboard_wire::mcp::{CallToolResult, Json};
-use switchboard_wire::memory_budget::Budget;
-use switchboard_wire::sse::{Events, Item};
+use switchboard_wire::memory_budget::MemoryBudget;
+use switchboard_wire::sse::{SseParser, SseItem};
 use switchboard_wire::{Limits, decode};
 
 /// Maximum number of blocks or tools that are decoded.
@@ -49,7 +49,7 @@ pub struct SplitStream {
 
 /// Splits a stream that arrives in these pieces into lines of at most `limit` bytes.
 pub fn split_lines<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> SplitStream {
-    let mut reader = Lines::new(limit, &Budget::new(usize::MAX));
+    let mut reader = LineReader::new(limit, &MemoryBudget::new(usize::MAX));
     let mut split = SplitStream {
         lines: Vec::new(),
         is_unterminated: false,
@@ -57,7 +57,7 @@ pub fn split_lines<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize)
         max_buffer_bytes: 0,
     };
     for piece in pieces {
-        reader.room().extend_from_slice(piece);
+        reader.read_buffer().extend_from_slice(piece);
         loop {
             match reader.next_line() {
                 Ok(Some(Line::Complete(line, _))) => {
@@ -66,16 +66,16 @@ pub fn split_lines<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize)
                 Ok(Some(Line::Long(line, _))) => {
                     split.lines.push(SplitLine::Complete(line.join().to_vec()))
                 }
-                Ok(Some(Line::LetGo { id, .. })) => split.lines.push(SplitLine::TooLong(id)),
+                Ok(Some(Line::Discarded { id, .. })) => split.lines.push(SplitLine::TooLong(id)),
                 Ok(None) => break,
-                Err(Endless) => {
+                Err(Unterminated) => {
                     split.is_unterminated = true;
                     return split;
                 }
             }
         }
-        split.max_held_bytes = split.max_held_bytes.max(reader.size());
-        split.max_buffer_bytes = split.max_buffer_bytes.max(reader.room().capacity());
+        split.max_held_bytes = split.max_held_bytes.max(reader.buffered_bytes());
+        split.max_buffer_bytes = split.max_buffer_bytes.max(reader.read_buffer().capacity());
     }
     split
 }
@@ -113,7 +113,7 @@ pub struct ParsedEvents {
 
 /// Parses a stream that arrives in these pieces into events of at most `limit` bytes.
 pub fn parse_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> ParsedEvents {
-    let mut reader = Events::new(limit, &Budget::new(usize::MAX));
+    let mut reader = SseParser::new(limit, &MemoryBudget::new(usize::MAX));
     let mut parsed = ParsedEvents {
         events: Vec::new(),
         is_unterminated: false,
@@ -124,15 +124,15 @@ pub fn parse_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize
         reader.push(Bytes::copy_from_slice(piece));
         loop {
             parsed.events.push(match reader.next_item() {
-                Ok(Some(Item::Event(event))) => ParsedEvent::Complete {
+                Ok(Some(SseItem::Event(event))) => ParsedEvent::Complete {
                     kind: event.kind.map(Into::into),
                     id: event.id,
                     data: event.data.to_vec(),
                 },
-                Ok(Some(Item::Retry(pause))) => ParsedEvent::Retry(pause.as_millis()),
-                Ok(Some(Item::LetGo { id, .. })) => ParsedEvent::TooLong(id),
+                Ok(Some(SseItem::Retry(pause))) => ParsedEvent::Retry(pause.as_millis()),
+                Ok(Some(SseItem::Discarded { id, .. })) => ParsedEvent::TooLong(id),
                 Ok(None) => break,
-                Err(Endless) => {
+                Err(Unterminated) => {
                     parsed.is_unterminated = true;
                     break;
                 }
@@ -168,43 +168,43 @@ pub enum LineContent {
 
 /// Parses a line.
 pub fn parse_line(line: &[u8]) -> LineContent {
-    match jsonrpc::read(line, Limits::default().json_budget()) {
-        Received::Message(Message::Answer { id, outcome }) => match outcome {
-            Outcome::Result(result, shape) => {
+    match jsonrpc::parse_line(line, Limits::default().json_budget()) {
+        ParsedLine::Message(Message::Response { id, outcome }) => match outcome {
+            Outcome::Result(result, index) => {
                 // A result that is marked as valid JSON is not parsed again.
                 let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(result).is_ok();
                 let is_text = std::str::from_utf8(result).is_ok();
-                assert!(is_json || !is_text || !shape.is_exact);
+                assert!(is_json || !is_text || !index.is_valid_json);
                 LineContent::Result(number(id), result.to_vec())
             }
             Outcome::Error(_) => LineContent::Error,
         },
-        Received::Message(Message::Request { method, .. }) => {
+        ParsedLine::Message(Message::Request { method, .. }) => {
             LineContent::Request(method.into_owned())
         }
-        Received::Message(Message::Notification { method, .. }) => {
+        ParsedLine::Message(Message::Notification { method, .. }) => {
             LineContent::Notification(method.into_owned())
         }
-        Received::Batch(messages) => LineContent::Batch(messages.len()),
-        Received::Noise => LineContent::Noise,
-        Received::Broken { id, .. } => LineContent::Broken(id),
+        ParsedLine::Batch(messages) => LineContent::Batch(messages.len()),
+        ParsedLine::Noise => LineContent::Noise,
+        ParsedLine::Invalid { id, .. } => LineContent::Broken(id),
     }
 }
 
-fn number(id: AnswerId) -> Option<u64> {
+fn number(id: ResponseId) -> Option<u64> {
     match id {
-        AnswerId::Ours(id) => Some(id),
-        AnswerId::Null | AnswerId::Foreign => None,
+        ResponseId::Number(id) => Some(id),
+        ResponseId::Null | ResponseId::Unknown => None,
     }
 }
 
 /// Returns the result of a response.
-fn result_in(line: &[u8]) -> Option<Answer> {
-    match jsonrpc::read(line, Limits::default().json_budget()) {
-        Received::Message(Message::Answer {
-            outcome: Outcome::Result(result, shape),
+fn result_in(line: &[u8]) -> Option<RawResult> {
+    match jsonrpc::parse_line(line, Limits::default().json_budget()) {
+        ParsedLine::Message(Message::Response {
+            outcome: Outcome::Result(result, index),
             ..
-        }) => Some(Answer::new(result.to_vec().into(), shape, None)),
+        }) => Some(RawResult::new(result.to_vec().into(), index, None)),
         _ => None,
     }
 }
@@ -228,8 +228,8 @@ pub fn tool_page(line: &[u8]) -> Option<Vec<Json>> {
 /// Decodes a line as the response to both kinds of handshake.
 pub fn decode_handshakes(line: &[u8]) {
     if let Some(result) = result_in(line) {
-        let _ = decode::initialized(&result);
-        let _ = decode::discovered(&result);
+        let _ = decode::initialize_result(&result);
+        let _ = decode::discover_result(&result);
     }
 }
 
@@ -237,6 +237,6 @@ pub fn decode_handshakes(line: &[u8]) {
 pub fn decode_notifications(params: &[u8]) {
     let _ = decode::progress(params);
     let _ = decode::log_message(params);
-    let _ = decode::cancelled(params);
+    let _ = decode::cancelled_id(params);
     let _ = decode::error_object(params);
 }

@@ -16,9 +16,6 @@ use graph::ModuleGraph;
 
 const STEP: &str = "module cycles";
 
-/// Crates that still have cycles; a cycle in them is printed but does not fail the check.
-const KNOWN_CYCLIC: &[&str] = &["switchboard-wire"];
-
 /// Places printed for one dependency between two modules.
 const SHOWN_PLACES: usize = 4;
 
@@ -29,15 +26,8 @@ pub(crate) fn check(steps: &mut Steps) -> Result<(), Failure> {
         for directory in crate_directories(&root).map_err(|error| failed(&error))? {
             let name = directory.file_name().unwrap_or_default().to_string_lossy();
             let graph = read_crate(&root, &directory).map_err(|error| failed(&error))?;
-            let cycles = graph.cycles();
-            let known = KNOWN_CYCLIC.contains(&&*name);
-            for cycle in &cycles {
-                let text = graph.describe(&name, cycle, SHOWN_PLACES);
-                if known {
-                    println!("known {text}");
-                } else {
-                    cyclic.push(text);
-                }
+            for cycle in &graph.cycles() {
+                cyclic.push(graph.describe(&name, cycle, SHOWN_PLACES));
             }
         }
         if cyclic.is_empty() {

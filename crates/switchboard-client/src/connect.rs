@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use switchboard_process::{ChildProcess, ExitOutcome, Launch, ProcessSupervisor};
-use switchboard_wire::encode::Interests;
+use switchboard_wire::encode::ListChangeFilter;
 use switchboard_wire::mcp::{Era, ServerHello};
 use switchboard_wire::{ByteStreams, Connector, InstanceKind, LocalServer, ServerInstance};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -451,9 +451,9 @@ async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &
     match session {
         Session::Line(line) => {
             let is_modern = handshake.version.era() == Era::Modern;
-            let interests = Interests::in_what(&handshake.capabilities);
+            let interests = ListChangeFilter::supported_by(&handshake.capabilities);
             line.set_handshake(handshake);
-            if is_modern && !interests.is_none() {
+            if is_modern && !interests.is_empty() {
                 let mut listening = Box::pin(Arc::clone(line).listen(interests));
                 // Poll once, so that the subscription is sent before the first listing and no change
                 // is missed between the two.

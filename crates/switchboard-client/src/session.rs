@@ -38,16 +38,16 @@ use crate::question_limit::QuestionLimits;
 use crate::wire_tap::WireTap;
 use switchboard_wire::Limits;
 use switchboard_wire::decode;
-use switchboard_wire::decode::{NoResult, Page};
+use switchboard_wire::decode::{IncompleteResult, Page};
 use switchboard_wire::encode;
-use switchboard_wire::encode::Round;
+use switchboard_wire::encode::InputResponses;
 use switchboard_wire::id::ServerName;
-use switchboard_wire::limits::LARGE;
+use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::mcp::ClientCapabilities;
 use switchboard_wire::mcp::{
     CallToolResult, Era, Implementation, LogLevel, Progress, ServerCapabilities, ServerHello,
 };
-use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::redact::Redactor;
 
 pub use deadline::Deadline;
@@ -68,7 +68,7 @@ pub struct SessionContext {
     pub server: ServerName,
     pub limits: Arc<Limits>,
     /// Memory budget of the whole host.
-    pub budget: Budget,
+    pub budget: MemoryBudget,
     /// Our name and version, as sent in the handshake.
     pub client: Implementation,
     pub handler: Arc<dyn ClientHandler>,
@@ -104,7 +104,7 @@ pub struct ToolRequest<'a> {
     pub deadline: Deadline,
     pub progress: Option<mpsc::Sender<Progress>>,
     /// Answers to the previous `input_required` result of this call.
-    pub input_responses: Option<&'a Round>,
+    pub input_responses: Option<&'a InputResponses>,
 }
 
 /// An open session; cheap to clone.
@@ -236,9 +236,9 @@ impl Session {
             };
             let max_blocks = limits.content_blocks;
             let decoded = if let Some(task) = tasks::created_task(self, request, &result) {
-                task.map_err(NoResult::Unusable)
-                    .and_then(|task| Err(NoResult::Task(task)))
-            } else if result.text.len() > LARGE {
+                task.map_err(IncompleteResult::Invalid)
+                    .and_then(|task| Err(IncompleteResult::Task(task)))
+            } else if result.text.len() > LARGE_MESSAGE_BYTES {
                 let decode = move || decode::call_tool_result(&result, max_blocks);
                 Box::pin(run_blocking(decode)).await?
             } else {
@@ -250,11 +250,11 @@ impl Session {
             }
         };
         match incomplete {
-            NoResult::InputRequired(input) => {
+            IncompleteResult::InputRequired(input) => {
                 input_required::answer_and_repeat(self, request, input).await
             }
-            NoResult::Task(task) => tasks::poll_to_end(self, request, task).await,
-            NoResult::Unusable(error) => Err(RequestError::InvalidResponse(error)),
+            IncompleteResult::Task(task) => tasks::poll_to_end(self, request, task).await,
+            IncompleteResult::Invalid(error) => Err(RequestError::InvalidResponse(error)),
         }
     }
 

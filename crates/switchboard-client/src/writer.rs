@@ -20,7 +20,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
 use queue::LineQueue;
-use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::sync::lock;
 
 pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
@@ -37,7 +37,7 @@ pub(crate) struct WriteQueue {
     /// Held by the caller that is first in line for space, so that callers are served in order.
     admission: tokio::sync::Mutex<()>,
     limit: usize,
-    budget: Budget,
+    budget: MemoryBudget,
 }
 
 struct State {
@@ -72,7 +72,7 @@ pub(crate) struct WriteFailed {
 }
 
 impl WriteQueue {
-    pub(crate) fn new(writer: Writer, limit: usize, budget: Budget) -> Self {
+    pub(crate) fn new(writer: Writer, limit: usize, budget: MemoryBudget) -> Self {
         let state = State {
             queue: LineQueue::default(),
             spare: LineQueue::default(),

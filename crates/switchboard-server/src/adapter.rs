@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use switchboard_wire::limits::legible;
+use switchboard_wire::limits::truncate_to_millis;
 use switchboard_wire::mcp::{ErrorObject, Json};
 use switchboard_wire::sync::lock;
 use switchboard_wire::{BoxFuture, InstanceKind, LocalServer, ServerInstance};
@@ -289,7 +289,7 @@ impl Inner {
 
 /// The error of a request that exceeded the time limit.
 fn timeout_error(what: &str, limit: Duration) -> ErrorObject {
-    let limit = legible(limit);
+    let limit = truncate_to_millis(limit);
     ErrorObject::new(
         ErrorObject::INTERNAL,
         format!(

@@ -40,23 +40,23 @@ const BY_NAME: [&str; 6] = [
 
 /// Which arguments of a tool go along as headers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Mirrors(Box<[Mirror]>);
+pub struct HeaderParams(Box<[HeaderParam]>);
 
 #[derive(Clone, Debug, PartialEq)]
-struct Mirror {
+struct HeaderParam {
     /// The way to the argument, from object to object.
     path: Vec<String>,
     header: HeaderName,
 }
 
-impl Mirrors {
+impl HeaderParams {
     /// Finds them in the schema of a tool's arguments. The error says why the tool cannot be used.
-    pub fn of(input_schema: &Json) -> Result<Self, String> {
+    pub fn from_schema(input_schema: &Json) -> Result<Self, String> {
         let text = input_schema.as_str().as_bytes();
         if !may_be_annotated(text) {
             return Ok(Self::default());
         }
-        if scan::count_nodes(text, MOST_NODES) > MOST_NODES {
+        if scan::count_nodes(text) > MOST_NODES {
             return Err(format!(
                 "its schema has headers (`{KEYWORD}`) and more than {MOST_NODES} values"
             ));
@@ -165,7 +165,7 @@ impl Property<'_> {
 
 #[derive(Default)]
 struct Search {
-    found: Vec<Mirror>,
+    found: Vec<HeaderParam>,
     names: HashSet<HeaderName>,
 }
 
@@ -254,7 +254,7 @@ impl Search {
         if self.found.len() == MOST {
             return refuse(&format!("is one of more than {MOST}"));
         }
-        self.found.push(Mirror { path, header });
+        self.found.push(HeaderParam { path, header });
         Ok(())
     }
 }

@@ -1,15 +1,16 @@
-//! Every bound on size and count, each with a default.
+//! Limits on size and count that users can set, with their defaults.
 //!
-//! [`Limits`] is plain data that all layers read; enforcing a limit is the task of the module that
-//! owns the queue, buffer or listing. Time limits are in the client crate.
+//! [`Limits`] is plain data. The module that owns the queue, buffer or listing enforces its limit. Time
+//! limits are in the client crate.
 //!
-//! Invariant: nothing that a server sends or a caller queues grows beyond a limit listed here.
+//! Invariant: everything that a server sends and everything that a caller queues is bounded by a limit
+//! listed here, or by a constant where it is read.
 
 use std::time::Duration;
 
-use crate::scan::JsonBudget;
+use crate::scan::{JsonBudget, MAX_JSON_DEPTH};
 
-/// Bounds on size and count. Start from [`Limits::default`] and change single fields.
+/// Limits on size and count. Start from [`Limits::default`] and change single fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -40,59 +41,58 @@ pub struct Limits {
     pub listing_bytes: usize,
     /// Maximum length of a cursor that is sent back to a server, in bytes.
     pub cursor_bytes: usize,
-    /// How much of the end of a child's stderr is kept, in bytes.
+    /// How many bytes of the end of a child's stderr are kept.
     pub stderr_tail_bytes: usize,
-    /// Maximum number of requests from one server that are in progress at the same time.
+    /// Maximum number of requests of one server in flight to the client.
     pub inbound_requests: usize,
-    /// How many times a request may be answered with `input_required` instead of a result.
+    /// How many times a server may respond to one request with `input_required`.
     pub input_requests: usize,
-    /// How many questions to the user one server may ask per minute. Further ones are declined
-    /// without showing them.
+    /// How many questions to the user one server may ask per minute. Further questions are declined
+    /// without being shown.
     pub questions_per_minute: usize,
-    /// How many sampling requests one server may send per minute. Further ones are rejected.
+    /// How many sampling requests one server may send per minute. Further requests are rejected.
     pub samplings_per_minute: usize,
-    /// Maximum number of tokens of one sampling request; a larger `maxTokens` is lowered to this.
+    /// Maximum `maxTokens` of one sampling request. A larger value is lowered to this.
     pub sampling_tokens: usize,
-    /// How many log messages of one server are forwarded per second; the rest is only counted.
+    /// How many log messages of one server are forwarded per second. The others are only counted.
     pub log_messages_per_second: usize,
-    /// How many progress notes are queued for a slow caller.
+    /// How many progress notifications are queued for a slow caller.
     pub progress_backlog: usize,
-    /// How many events are queued for a slow listener before it misses some and is told how many.
+    /// How many events are queued for a slow listener. If the queue is full, events are dropped, and
+    /// the listener receives their number.
     pub event_backlog: usize,
     /// Maximum number of content blocks of one result. Further blocks are dropped, with a note.
     pub content_blocks: usize,
-    /// Maximum text of one result that is shown to a model, in bytes. The full text is stored.
+    /// Maximum length of the text of one result that is shown to a model, in bytes. The full text is
+    /// stored.
     pub result_text_bytes: usize,
-    /// Maximum size of the images and audio of one result, in bytes of base64. Further ones are
+    /// Maximum size of the images and audio of one result, in bytes of base64. Further blocks are
     /// replaced by a description.
     pub result_media_bytes: usize,
     /// Maximum number of watches. An ended watch counts until its last event is read.
     pub watches: usize,
-    /// How much content is kept per watch to show differences, in bytes. Of larger content only the
-    /// size is reported.
+    /// Maximum size of the content that a watch keeps to show differences, in bytes. For larger
+    /// content, only the size is reported.
     pub watch_text_bytes: usize,
     /// Maximum number of calls in flight to one server.
     pub calls_per_server: usize,
-    /// Maximum number of calls in flight of the whole host. A few calls per server are always
-    /// allowed in addition, so that hanging servers cannot use up the calls of the others.
+    /// Maximum number of calls in flight of the whole host. In addition, a few calls per server are
+    /// always allowed, so that servers that do not respond cannot block the calls to others.
     pub calls_in_flight: usize,
 }
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Upper bound of every count: small enough for tokio's semaphores and channels.
-pub const MOST: usize = usize::MAX >> 6;
+/// Upper bound of counts that become semaphore permits or channel capacities in tokio.
+pub const MAX_COUNT: usize = usize::MAX >> 6;
 
-/// Upper bound of the limits per minute: a timestamp is stored for each question of the last minute.
+/// Upper bound of the limits per minute. A timestamp is stored for each question of the last minute.
 const MAX_PER_MINUTE: usize = 10_000;
 
-/// Upper bound of [`Limits::json_depth`].
-pub const DEEPEST_JSON: usize = 128;
-
-/// Messages larger than this, in bytes, are decoded on a blocking thread, because decoding them would
-/// delay the tasks of other servers.
-pub const LARGE: usize = MIB;
+/// Larger messages are decoded on a blocking thread, because decoding them would delay the tasks of
+/// other servers.
+pub const LARGE_MESSAGE_BYTES: usize = MIB;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -100,7 +100,7 @@ impl Default for Limits {
             message_bytes: 16 * MIB,
             memory_bytes: 128 * MIB,
             json_nodes: 1_000_000,
-            json_depth: DEEPEST_JSON,
+            json_depth: MAX_JSON_DEPTH,
             json_tree_nodes: 100_000,
             write_queue_bytes: 32 * MIB,
             list_pages: 1_000,
@@ -130,11 +130,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Lowers values that would overflow elsewhere, and raises counts of zero that would block
-    /// forever.
+    /// Lowers values that would overflow elsewhere, and raises zeros that would block forever.
     #[doc(hidden)]
-    pub fn within_reason(mut self) -> Self {
-        self.json_depth = self.json_depth.min(DEEPEST_JSON);
+    pub fn clamped(mut self) -> Self {
+        self.json_depth = self.json_depth.min(MAX_JSON_DEPTH);
         for rate in [
             &mut self.questions_per_minute,
             &mut self.samplings_per_minute,
@@ -147,20 +146,20 @@ impl Limits {
             &mut self.event_backlog,
             &mut self.progress_backlog,
         ] {
-            *count = (*count).clamp(1, MOST);
+            *count = (*count).clamp(1, MAX_COUNT);
         }
         self
     }
 
-    /// Returns the bounds on the JSON of one message.
+    /// The limits on the JSON of one message.
     #[doc(hidden)]
     pub fn json_budget(&self) -> JsonBudget {
         JsonBudget::new(self.json_nodes, self.json_depth)
     }
 }
 
-/// Drops the part of a duration below one millisecond, for messages.
-pub fn legible(duration: Duration) -> Duration {
+/// Truncates a duration to whole milliseconds, for messages.
+pub fn truncate_to_millis(duration: Duration) -> Duration {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(millis)
 }

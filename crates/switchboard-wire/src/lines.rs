@@ -1,260 +1,277 @@
-//! Lines out of a stream of bytes, each of bounded length.
+//! Splits a byte stream into lines of bounded length.
 //!
-//! It does no reading itself: bytes are put in, lines are taken out. A long line is kept in pieces, which
-//! whoever wants it joins where that holds up nobody. A line that is too long is let go as it comes in,
-//! and all that is kept of it is the id of the request it answers.
+//! [`LineReader`] does no I/O: the caller appends bytes to its buffer and takes lines out. A long line
+//! stays in several chunks, which the caller joins on a blocking thread. A line over the size limit or
+//! over the memory budget is discarded as it arrives; only the id of the request that it responds to
+//! is kept.
+//!
+//! Invariant: the reader holds at most one line, and no more of it than the limit, plus one read.
 
 use bytes::{Bytes, BytesMut};
 
-use crate::limits::LARGE;
-use crate::memory_budget::{Budget, Held};
-use crate::oversized::{Overlong, PATIENCE};
+use crate::limits::LARGE_MESSAGE_BYTES;
+use crate::memory_budget::{MemoryBudget, MemoryPermit};
+use crate::oversized::{MAX_OVERSIZE_FACTOR, OversizedScan};
 
-/// How much is asked of the stream at a time.
-pub const READ_AHEAD: usize = 64 * 1024;
+/// Free space of the buffer before each read, in bytes.
+pub const READ_CHUNK_BYTES: usize = 64 * 1024;
 
+/// A line without its line end.
 #[derive(Debug)]
 pub enum Line {
-    /// A line, and its share of the budget.
-    Complete(Bytes, Option<Held>),
-    /// The same, of a long one.
-    Long(Pieces, Option<Held>),
-    /// A line that was let go; `id` is the request that it answers, where it says so.
-    LetGo { id: Option<u64>, why: LetGo },
+    /// A line of at most [`LARGE_MESSAGE_BYTES`].
+    Complete(Bytes, Option<MemoryPermit>),
+    /// A longer line.
+    Long(ChunkedLine, Option<MemoryPermit>),
+    /// A line that is not returned. Reported once, possibly before its end.
+    Discarded {
+        /// The request that the line responds to, if known.
+        id: Option<u64>,
+        /// Why the line was discarded.
+        reason: DiscardReason,
+    },
 }
 
-/// Why a line was let go.
+/// Why a message was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LetGo {
-    /// It is over the limit.
+pub enum DiscardReason {
+    /// The message exceeds the size limit.
     TooLong,
-    /// All servers together are over the budget.
-    NoRoom,
+    /// The large messages of all servers together exceed the memory budget.
+    OverMemoryBudget,
 }
 
-/// The stream went on for so long without a line end that it cannot be trusted to come to one.
+/// A line or an event does not end within eight times the size limit.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Endless;
+pub struct Unterminated;
 
-/// A long line, or the beginning of one.
+/// A long line, or the beginning of one, in the chunks in which it was read.
 #[derive(Debug, Default)]
-pub struct Pieces {
-    pieces: Vec<BytesMut>,
+pub struct ChunkedLine {
+    chunks: Vec<BytesMut>,
     length: usize,
 }
 
-impl Pieces {
-    fn push(&mut self, piece: BytesMut) {
-        self.length += piece.len();
-        self.pieces.push(piece);
+impl ChunkedLine {
+    fn push(&mut self, chunk: BytesMut) {
+        self.length += chunk.len();
+        self.chunks.push(chunk);
     }
 
-    fn feed(self, overlong: &mut Overlong) {
-        for piece in self.pieces {
-            overlong.feed(&piece);
+    fn feed_to(self, scan: &mut OversizedScan) {
+        for chunk in self.chunks {
+            scan.feed(&chunk);
         }
     }
 
-    /// Makes one of them. The memory of each is given back as soon as it is copied.
+    /// Copies the chunks into one buffer. Frees each chunk after it is copied, so that the line is not
+    /// in memory twice.
     pub fn join(self) -> Bytes {
-        let mut whole = Vec::with_capacity(self.length);
-        for piece in self.pieces {
-            whole.extend_from_slice(&piece);
+        let mut line = Vec::with_capacity(self.length);
+        for chunk in self.chunks {
+            line.extend_from_slice(&chunk);
         }
-        whole.into()
+        line.into()
     }
 }
 
+/// Splits a byte stream into lines.
 #[derive(Debug)]
-pub struct Lines {
-    /// The line that is coming in, as far as it does not fit into the buffer.
-    before: Pieces,
+pub struct LineReader {
+    /// The beginning of the current line, if it is longer than the buffer.
+    line_start: ChunkedLine,
+    /// The rest of the current line, and the bytes after it.
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no line end.
+    /// The buffer contains no line end before this offset.
     searched: usize,
+    /// Maximum length of a line, in bytes.
     limit: usize,
-    budget: Budget,
-    /// What the line that is coming in has of it.
-    held: Option<Held>,
-    letting_go: Option<LettingGo>,
+    budget: MemoryBudget,
+    /// The share of the memory budget that the current line holds.
+    permit: Option<MemoryPermit>,
+    /// Set while the current line is being discarded.
+    discarding: Option<DiscardingLine>,
 }
 
-/// A line that is being let go.
+/// The current line, if it is being discarded.
 #[derive(Debug)]
-struct LettingGo {
-    overlong: Overlong,
-    why: LetGo,
-    /// Whoever waits for it knows.
-    is_told: bool,
+struct DiscardingLine {
+    scan: OversizedScan,
+    reason: DiscardReason,
+    is_reported: bool,
 }
 
-impl LettingGo {
-    fn new(why: LetGo) -> Self {
+impl DiscardingLine {
+    fn new(reason: DiscardReason) -> Self {
         Self {
-            overlong: Overlong::default(),
-            why,
-            is_told: false,
+            scan: OversizedScan::default(),
+            reason,
+            is_reported: false,
         }
     }
 
-    /// What is told of it, once.
-    fn tell(&mut self) -> Option<Line> {
-        let line = Line::LetGo {
-            id: self.overlong.id(),
-            why: self.why,
+    /// Returns the report about this line, once.
+    fn report(&mut self) -> Option<Line> {
+        let line = Line::Discarded {
+            id: self.scan.id(),
+            reason: self.reason,
         };
-        (!std::mem::replace(&mut self.is_told, true)).then_some(line)
+        (!std::mem::replace(&mut self.is_reported, true)).then_some(line)
     }
 }
 
-impl Lines {
-    pub fn new(limit: usize, budget: &Budget) -> Self {
+impl LineReader {
+    /// Reads lines of at most `limit` bytes.
+    pub fn new(limit: usize, budget: &MemoryBudget) -> Self {
         Self {
-            before: Pieces::default(),
+            line_start: ChunkedLine::default(),
             buffer: BytesMut::new(),
             searched: 0,
             limit,
             budget: budget.clone(),
-            held: None,
-            letting_go: None,
+            permit: None,
+            discarding: None,
         }
     }
 
-    /// Where to read into.
-    pub fn room(&mut self) -> &mut BytesMut {
-        self.buffer.reserve(READ_AHEAD);
+    /// The buffer to append to, with at least [`READ_CHUNK_BYTES`] of free space.
+    #[inline]
+    pub fn read_buffer(&mut self) -> &mut BytesMut {
+        self.buffer.reserve(READ_CHUNK_BYTES);
         &mut self.buffer
     }
 
-    /// The next line, if it is all there, or is known to be let go and what it answers.
-    pub fn next_line(&mut self) -> Result<Option<Line>, Endless> {
+    /// Returns the next line, or `None` if more bytes have to be read.
+    pub fn next_line(&mut self) -> Result<Option<Line>, Unterminated> {
         loop {
             let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
             let Some(offset) = memchr::memchr(b'\n', unsearched) else {
-                return self.go_on();
+                return self.store_partial_line();
             };
             let line = self.buffer.split_to(self.searched + offset + 1);
             self.searched = 0;
-            if self.before.length + line.len() > LARGE {
-                // The memory of a long line goes with it.
+            if self.line_start.length + line.len() > LARGE_MESSAGE_BYTES {
+                // Copy the rest, so that it does not keep the memory of the long line alive.
                 self.buffer = BytesMut::from(&*self.buffer);
             }
-            if let Some(line) = self.finish(line) {
+            if let Some(line) = self.finish_line(line) {
                 return Ok(Some(line));
             }
         }
     }
 
-    /// There is no line end yet.
-    fn go_on(&mut self) -> Result<Option<Line>, Endless> {
+    /// Keeps or discards the current line, whose end was not read yet.
+    fn store_partial_line(&mut self) -> Result<Option<Line>, Unterminated> {
         self.searched = self.buffer.len();
-        let told = self.let_go_of_too_much()?;
-        if self.buffer.len() > LARGE {
-            let next = BytesMut::with_capacity(LARGE + READ_AHEAD);
-            self.before.push(std::mem::replace(&mut self.buffer, next));
+        let report = self.discard_if_too_large()?;
+        if self.buffer.len() > LARGE_MESSAGE_BYTES {
+            let next = BytesMut::with_capacity(LARGE_MESSAGE_BYTES + READ_CHUNK_BYTES);
+            self.line_start
+                .push(std::mem::replace(&mut self.buffer, next));
             self.searched = 0;
         }
-        Ok(told)
+        Ok(report)
     }
 
-    /// How much there is of the line that is coming in, and of those after it.
-    pub fn size(&self) -> usize {
-        self.before.length + self.buffer.len()
+    /// Number of bytes held: of the current line and of those after it.
+    pub fn buffered_bytes(&self) -> usize {
+        self.line_start.length + self.buffer.len()
     }
 
-    /// Whether so much came at once that there may be more.
-    pub fn is_behind(&self) -> bool {
-        self.buffer.len() >= READ_AHEAD / 2
+    /// Whether the rest of the buffer is at least half of a read. Then the stream probably has more
+    /// bytes ready.
+    pub fn is_buffer_half_full(&self) -> bool {
+        self.buffer.len() >= READ_CHUNK_BYTES / 2
     }
 
-    /// Whether the line that is coming in is a long one.
-    pub fn is_long(&self) -> bool {
-        self.letting_go.is_some() || self.size() > LARGE
+    /// Whether the next call of [`next_line`](Self::next_line) starts to discard a large line. That
+    /// call scans the whole line for its id, so it belongs on a blocking thread.
+    pub fn will_scan_discarded_line(&self) -> bool {
+        let size = self.buffered_bytes();
+        let is_large = size > LARGE_MESSAGE_BYTES && self.discarding.is_none();
+        is_large && (size > self.limit || !self.budget.has_room(self.permit.as_ref(), size))
     }
 
-    /// Whether the next look at the buffer takes long: what is in it is about to be let go, and is
-    /// gone through in search of the request that it answers.
-    pub fn has_much_to_let_go(&self) -> bool {
-        let size = self.size();
-        let is_large = size > LARGE && self.letting_go.is_none();
-        is_large && (size > self.limit || !self.budget.has_room(self.held.as_ref(), size))
-    }
-
-    /// Takes the buffer along, and leaves an empty one.
+    /// Moves the contents to a new reader and leaves an empty one.
     pub fn take(&mut self) -> Self {
         let empty = Self::new(self.limit, &self.budget);
         std::mem::replace(self, empty)
     }
 
-    /// What stands after the last line end, when the stream has ended.
-    pub fn remainder(&mut self) -> Option<Bytes> {
-        let mut rest = std::mem::take(&mut self.before);
+    /// Returns the bytes after the last line end, at the end of the stream. `None` if they are blank or
+    /// belong to a discarded line.
+    pub fn take_remainder(&mut self) -> Option<Bytes> {
+        let mut rest = std::mem::take(&mut self.line_start);
         rest.push(self.buffer.split());
         let rest = rest.join();
-        (self.letting_go.take().is_none() && !rest.trim_ascii().is_empty()).then_some(rest)
+        (self.discarding.take().is_none() && !rest.trim_ascii().is_empty()).then_some(rest)
     }
 
-    /// Room for reading on without looking.
-    pub fn leftover(self) -> BytesMut {
-        let mut room = self.buffer;
-        room.clear();
-        room.reserve(READ_AHEAD);
-        room
+    /// Returns the emptied buffer, to read and ignore the rest of the stream with.
+    pub fn into_drain_buffer(self) -> BytesMut {
+        let mut buffer = self.buffer;
+        buffer.clear();
+        buffer.reserve(READ_CHUNK_BYTES);
+        buffer
     }
 
-    /// What becomes of a line, unless it was told before.
-    fn finish(&mut self, mut line: BytesMut) -> Option<Line> {
-        let mut held = self.held.take();
-        let mut before = std::mem::take(&mut self.before);
-        let length = before.length + line.len();
-        let mut letting_go = match self.letting_go.take() {
-            Some(begun) => begun,
-            None if length > self.limit + 1 => LettingGo::new(LetGo::TooLong),
-            None if !self.budget.grow(&mut held, length) => LettingGo::new(LetGo::NoRoom),
+    /// Returns the current line, of which `line` is the last part. `None` if the line is discarded and
+    /// was reported before.
+    fn finish_line(&mut self, mut line: BytesMut) -> Option<Line> {
+        let mut permit = self.permit.take();
+        let mut line_start = std::mem::take(&mut self.line_start);
+        let length = line_start.length + line.len();
+        let mut discarding = match self.discarding.take() {
+            Some(discarding) => discarding,
+            None if length > self.limit + 1 => DiscardingLine::new(DiscardReason::TooLong),
+            None if !self.budget.grow(&mut permit, length) => {
+                DiscardingLine::new(DiscardReason::OverMemoryBudget)
+            }
             None => {
                 line.truncate(line.len() - 1);
-                if before.pieces.is_empty() && length <= LARGE {
-                    return Some(Line::Complete(line.freeze(), held));
+                if line_start.chunks.is_empty() && length <= LARGE_MESSAGE_BYTES {
+                    return Some(Line::Complete(line.freeze(), permit));
                 }
-                before.push(line);
-                return Some(Line::Long(before, held));
+                line_start.push(line);
+                return Some(Line::Long(line_start, permit));
             }
         };
-        before.push(line);
-        before.feed(&mut letting_go.overlong);
-        letting_go.tell()
+        line_start.push(line);
+        line_start.feed_to(&mut discarding.scan);
+        discarding.report()
     }
 
-    /// Lets go of a line that is too much, and tells it as soon as it is known what it answers.
-    fn let_go_of_too_much(&mut self) -> Result<Option<Line>, Endless> {
-        if self.letting_go.is_none() {
-            let size = self.size();
-            let why = if size > self.limit {
-                LetGo::TooLong
-            } else if !self.budget.grow(&mut self.held, size) {
-                LetGo::NoRoom
+    /// Discards the current line if it exceeds the limit or the memory budget. Reports it as soon as
+    /// its id is known.
+    fn discard_if_too_large(&mut self) -> Result<Option<Line>, Unterminated> {
+        if self.discarding.is_none() {
+            let size = self.buffered_bytes();
+            let reason = if size > self.limit {
+                DiscardReason::TooLong
+            } else if !self.budget.grow(&mut self.permit, size) {
+                DiscardReason::OverMemoryBudget
             } else {
                 return Ok(None);
             };
-            self.held = None;
-            self.letting_go = Some(LettingGo::new(why));
+            self.permit = None;
+            self.discarding = Some(DiscardingLine::new(reason));
         }
-        let Some(letting_go) = &mut self.letting_go else {
+        let Some(discarding) = &mut self.discarding else {
             return Ok(None);
         };
-        let overlong = &mut letting_go.overlong;
-        std::mem::take(&mut self.before).feed(overlong);
-        overlong.feed(&self.buffer);
-        if self.buffer.capacity() > LARGE {
+        let scan = &mut discarding.scan;
+        std::mem::take(&mut self.line_start).feed_to(scan);
+        scan.feed(&self.buffer);
+        if self.buffer.capacity() > LARGE_MESSAGE_BYTES {
             self.buffer = BytesMut::new();
         }
         self.buffer.clear();
         self.searched = 0;
-        let is_endless = overlong.length > self.limit.saturating_mul(PATIENCE);
-        let is_known = overlong.is_settled();
-        match is_known.then(|| letting_go.tell()).flatten() {
-            None if is_endless => Err(Endless),
-            told => Ok(told),
+        let is_unterminated = scan.length > self.limit.saturating_mul(MAX_OVERSIZE_FACTOR);
+        let has_id = scan.is_id_final();
+        match has_id.then(|| discarding.report()).flatten() {
+            None if is_unterminated => Err(Unterminated),
+            report => Ok(report),
         }
     }
 }
@@ -263,34 +280,34 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// A line without its share of the budget.
+    /// A line without its memory permit.
     #[derive(Debug, PartialEq)]
-    enum Seen {
+    enum TestLine {
         Complete(Bytes),
-        LetGo(Option<u64>, LetGo),
+        Discarded(Option<u64>, DiscardReason),
     }
 
-    fn lines(limit: usize) -> Lines {
-        Lines::new(limit, &Budget::new(1_000_000))
+    fn lines(limit: usize) -> LineReader {
+        LineReader::new(limit, &MemoryBudget::new(1_000_000))
     }
 
-    fn next(lines: &mut Lines) -> Result<Option<Seen>, Endless> {
+    fn next(lines: &mut LineReader) -> Result<Option<TestLine>, Unterminated> {
         let line = lines.next_line()?;
         Ok(line.map(|line| match line {
-            Line::Complete(line, _) => Seen::Complete(line),
-            Line::Long(line, _) => Seen::Complete(line.join()),
-            Line::LetGo { id, why } => Seen::LetGo(id, why),
+            Line::Complete(line, _) => TestLine::Complete(line),
+            Line::Long(line, _) => TestLine::Complete(line.join()),
+            Line::Discarded { id, reason } => TestLine::Discarded(id, reason),
         }))
     }
 
-    fn all(limit: usize, chunks: &[&[u8]]) -> Vec<Seen> {
+    fn all(limit: usize, chunks: &[&[u8]]) -> Vec<TestLine> {
         all_of(&mut lines(limit), chunks)
     }
 
-    fn all_of(lines: &mut Lines, chunks: &[&[u8]]) -> Vec<Seen> {
+    fn all_of(lines: &mut LineReader, chunks: &[&[u8]]) -> Vec<TestLine> {
         let mut found = Vec::new();
         for chunk in chunks {
-            lines.room().extend_from_slice(chunk);
+            lines.read_buffer().extend_from_slice(chunk);
             while let Some(line) = next(lines).unwrap() {
                 found.push(line);
             }
@@ -298,31 +315,37 @@ mod tests {
         found
     }
 
-    fn complete(text: &'static str) -> Seen {
-        Seen::Complete(Bytes::from_static(text.as_bytes()))
+    fn complete(text: &'static str) -> TestLine {
+        TestLine::Complete(Bytes::from_static(text.as_bytes()))
     }
 
-    fn too_long(id: Option<u64>) -> Seen {
-        Seen::LetGo(id, LetGo::TooLong)
+    fn too_long(id: Option<u64>) -> TestLine {
+        TestLine::Discarded(id, DiscardReason::TooLong)
     }
 
     #[test]
-    fn a_line_for_which_there_is_no_room_is_let_go_and_the_next_one_comes_through() {
-        let budget = Budget::new(200_000);
+    fn line_over_memory_budget_is_discarded() {
+        let budget = MemoryBudget::new(200_000);
         let mut other = None;
         assert!(budget.grow(&mut other, 150_000));
         let large = format!(r#"{{"id":7,"result":"{}"}}"#, "x".repeat(100_000));
-        let mut lines = Lines::new(1_000_000, &budget);
+        let mut lines = LineReader::new(1_000_000, &budget);
         let (one, two) = large.as_bytes().split_at(70_000);
         let seen = all_of(&mut lines, &[one, two, b"\nok\n"]);
-        assert_eq!(seen, [Seen::LetGo(Some(7), LetGo::NoRoom), complete("ok")]);
+        assert_eq!(
+            seen,
+            [
+                TestLine::Discarded(Some(7), DiscardReason::OverMemoryBudget),
+                complete("ok")
+            ]
+        );
         drop(other);
         let seen = all_of(&mut lines, &[one, two, b"\n"]);
-        assert_eq!(seen, [Seen::Complete(large.clone().into())]);
+        assert_eq!(seen, [TestLine::Complete(large.clone().into())]);
     }
 
     #[test]
-    fn a_line_that_is_let_go_is_told_once_and_as_soon_as_it_is_known_what_it_answers() {
+    fn discarded_line_is_reported_once_when_its_id_is_known() {
         let mut lines = lines(10);
         let known = br#"{"id":7,"result":"xxxx"#;
         assert_eq!(all_of(&mut lines, &[known]), [too_long(Some(7))]);
@@ -338,17 +361,17 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_long_line_goes_with_it() {
-        for limit in [LARGE / 2, 4 * LARGE] {
+    fn memory_of_long_line_is_released() {
+        for limit in [LARGE_MESSAGE_BYTES / 2, 4 * LARGE_MESSAGE_BYTES] {
             let mut lines = lines(limit);
-            let text = [vec![b'x'; 3 * LARGE], b"\nthe next one".to_vec()].concat();
-            for chunk in text.chunks(READ_AHEAD) {
-                lines.room().extend_from_slice(chunk);
+            let text = [vec![b'x'; 3 * LARGE_MESSAGE_BYTES], b"\nnext line".to_vec()].concat();
+            for chunk in text.chunks(READ_CHUNK_BYTES) {
+                lines.read_buffer().extend_from_slice(chunk);
                 while next(&mut lines).unwrap().is_some() {}
             }
-            assert_eq!(lines.buffer, b"the next one".as_slice());
+            assert_eq!(lines.buffer, b"next line".as_slice());
             assert!(
-                lines.buffer.capacity() < LARGE,
+                lines.buffer.capacity() < LARGE_MESSAGE_BYTES,
                 "{}",
                 lines.buffer.capacity()
             );
@@ -356,35 +379,38 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_comes_out_whole_and_so_does_the_next() {
+    fn long_lines_are_complete_at_every_length() {
         for length in [
-            LARGE - READ_AHEAD - 1,
-            LARGE - 1,
-            LARGE,
-            LARGE + 1,
-            LARGE + READ_AHEAD,
-            5 * LARGE / 2,
+            LARGE_MESSAGE_BYTES - READ_CHUNK_BYTES - 1,
+            LARGE_MESSAGE_BYTES - 1,
+            LARGE_MESSAGE_BYTES,
+            LARGE_MESSAGE_BYTES + 1,
+            LARGE_MESSAGE_BYTES + READ_CHUNK_BYTES,
+            5 * LARGE_MESSAGE_BYTES / 2,
         ] {
-            comes_out_whole(length);
+            assert_long_line_is_complete(length);
         }
     }
 
-    fn comes_out_whole(length: usize) {
+    fn assert_long_line_is_complete(length: usize) {
         let digits = b"0123456789".iter().copied().cycle();
         let long: Vec<u8> = digits.take(length).collect();
         let text = [&long, b"\nnext\n".as_slice(), &long].concat();
-        let mut lines = Lines::new(3 * LARGE, &Budget::new(8 * LARGE));
-        let chunks: Vec<_> = text.chunks(READ_AHEAD - 1).collect();
+        let mut lines = LineReader::new(
+            3 * LARGE_MESSAGE_BYTES,
+            &MemoryBudget::new(8 * LARGE_MESSAGE_BYTES),
+        );
+        let chunks: Vec<_> = text.chunks(READ_CHUNK_BYTES - 1).collect();
         let seen = all_of(&mut lines, &chunks);
         assert_eq!(
             seen,
-            [Seen::Complete(long.clone().into()), complete("next")]
+            [TestLine::Complete(long.clone().into()), complete("next")]
         );
-        assert_eq!(lines.remainder(), Some(long.into()));
+        assert_eq!(lines.take_remainder(), Some(long.into()));
     }
 
     #[test]
-    fn lines_come_out_whole_however_they_were_cut() {
+    fn lines_do_not_depend_on_chunks() {
         assert_eq!(
             all(100, &[b"a", b"b\nc", b"\n\nd"]),
             [complete("ab"), complete("c"), complete("")]
@@ -392,13 +418,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_exactly_the_limit_passes_and_one_more_byte_does_not() {
+    fn limit_is_the_longest_accepted_line() {
         assert_eq!(all(3, &[b"abc\n"]), [complete("abc")]);
         assert_eq!(all(3, &[b"abcd\nx\n"]), [too_long(None), complete("x")]);
     }
 
     #[test]
-    fn an_overlong_answer_is_known_by_its_id_wherever_the_id_stands() {
+    fn oversized_response_reports_id_at_any_position() {
         let first = br#"{"jsonrpc":"2.0","id":7,"result":{"id":9,"text":"aaaaaaaa,}"}}"#;
         let last =
             br#"{"result":{"a":[{"id":9}],"text":"\",\"id\":8"},"jsonrpc":"2.0", "id" : 7 }"#;
@@ -410,31 +436,31 @@ mod tests {
     }
 
     #[test]
-    fn an_overlong_request_of_the_server_names_no_request_of_ours() {
+    fn oversized_server_request_reports_no_id() {
         let text = br#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"aaaaaa"}}"#;
         assert_eq!(all(30, &[text, b"\n"]), [too_long(None)]);
     }
 
     #[test]
-    fn a_stream_that_never_ends_a_line_is_given_up() {
+    fn stream_without_line_end_is_unterminated() {
         let mut lines = lines(10);
         let mut outcome = Ok(None);
         for _ in 0..20 {
-            lines.room().extend_from_slice(b"0123456789");
+            lines.read_buffer().extend_from_slice(b"0123456789");
             outcome = next(&mut lines);
             if outcome.is_err() {
                 break;
             }
         }
-        assert_eq!(outcome, Err(Endless));
+        assert_eq!(outcome, Err(Unterminated));
     }
 
     #[test]
-    fn half_a_line_is_left_when_the_stream_ends() {
+    fn incomplete_line_is_the_remainder() {
         let mut lines = lines(10);
-        lines.room().extend_from_slice(b"a\nhalf");
+        lines.read_buffer().extend_from_slice(b"a\nhalf");
         assert_eq!(next(&mut lines), Ok(Some(complete("a"))));
         assert_eq!(next(&mut lines), Ok(None));
-        assert_eq!(lines.remainder().as_deref(), Some(b"half".as_slice()));
+        assert_eq!(lines.take_remainder().as_deref(), Some(b"half".as_slice()));
     }
 }

@@ -44,7 +44,7 @@ pub struct NameClash {
 
 /// Returns the wire name of a tool.
 pub fn wire_name(server: &ServerName, tool: &ToolName) -> WireName {
-    Spelled::new(server, tool).wire
+    EncodedName::new(server, tool).wire
 }
 
 /// Returns the server part of the wire names of a server's tools. It equals the server's name if that
@@ -71,14 +71,14 @@ pub fn split_wire_name(wire: &str) -> Option<(&str, &str)> {
 /// A wire name, and whether it contains both raw names unchanged.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Spelled {
+pub struct EncodedName {
     /// The wire name.
     pub wire: WireName,
     /// Whether both raw names appear in it unchanged.
     pub is_exact: bool,
 }
 
-impl Spelled {
+impl EncodedName {
     /// Encodes a pair.
     pub fn new(server: &ServerName, tool: &ToolName) -> Self {
         let server_part = encode_server(server);
@@ -97,7 +97,7 @@ impl Spelled {
 /// `names` holds the wire names and whether each is exact. If several entries have the same name, the
 /// first exact one wins, or else the first one.
 #[doc(hidden)]
-pub fn holders(names: &[(&WireName, bool)]) -> HashMap<WireName, usize> {
+pub fn assign_wire_names(names: &[(&WireName, bool)]) -> HashMap<WireName, usize> {
     let mut owners = HashMap::with_capacity(names.len());
     let is_exact = |index: usize| names.get(index).is_some_and(|(_, is_exact)| *is_exact);
     for (index, (wire, _)) in names.iter().enumerate() {

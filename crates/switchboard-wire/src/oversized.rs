@@ -1,77 +1,80 @@
-//! What is looked for in a message that is too long to be kept: the request that it answers.
+//! Finds the request that a discarded message responds to, so that this request can fail at once.
 //!
-//! It holds no more of the message than one key or id.
+//! The message is scanned as it arrives and not stored: at most one key or id is kept. A prefix is not
+//! enough, because some servers write `result` before `id`.
 
-use crate::jsonrpc::{AnswerId, answer_id};
+use crate::jsonrpc::ResponseId;
 
-/// How many times the limit an overlong message may go on before the stream is given up.
-pub(super) const PATIENCE: usize = 8;
+/// A stream without a line end is given up after this many times the size limit.
+pub(super) const MAX_OVERSIZE_FACTOR: usize = 8;
 
-/// Follows an overlong message byte by byte to find the `id` among the members of the message.
+/// Scans a message byte by byte for the members `id`, `method`, `result` and `error`.
 #[derive(Debug, Default)]
-pub(super) struct Overlong {
-    /// How much of it there was so far.
+pub(super) struct OversizedScan {
+    /// Number of bytes scanned.
     pub(super) length: usize,
     depth: usize,
     in_string: bool,
-    escaped: bool,
-    sort: Sort,
-    /// The text of the last string or scalar on the first level, as far as it is of interest.
+    /// The previous byte was a backslash in a string.
+    in_escape: bool,
+    kind: MessageKind,
+    /// The beginning of the current key, or of the current scalar value, of the message itself.
     token: Vec<u8>,
-    /// The key whose value comes next.
+    /// The key of the current member, with quotes.
     key: Vec<u8>,
     id: Option<u64>,
 }
 
-/// What sort of message it is, as far as that is known by now.
+/// The kind of the message, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Sort {
+enum MessageKind {
     #[default]
     Unknown,
-    /// It has a method.
-    Request,
-    /// It has a result or an error.
-    Answer,
+    /// It has a `method`.
+    Call,
+    /// It has a `result` or an `error`.
+    Response,
 }
 
-impl Overlong {
-    /// No key or id of interest is longer.
-    const TOKEN: usize = 24;
+impl OversizedScan {
+    /// Longer tokens are truncated. No relevant key and no id of ours is as long.
+    const MAX_TOKEN_BYTES: usize = 24;
 
-    /// The request that it answers, as far as that is known by now.
+    /// The request that the message responds to, if known.
     pub(super) fn id(&self) -> Option<u64> {
-        self.id.filter(|_| self.sort != Sort::Request)
+        self.id.filter(|_| self.kind != MessageKind::Call)
     }
 
+    /// Scans the next bytes of the message.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         let mut rest = bytes;
-        // What it answers stands nearly always before what it answers with. Whoever names two ids, or a
-        // method besides, is taken at the first word: it is no message that could be kept to.
-        while !self.is_settled() {
-            if self.in_string && !self.escaped && !self.is_of_interest() {
+        // Stop as soon as the id is final. If the message has two ids, or a method after them, the
+        // first id wins: such a message is invalid anyway.
+        while !self.is_id_final() {
+            if self.in_string && !self.in_escape && !self.keeps_token() {
                 let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
                 rest = rest.get(end..).unwrap_or_default();
             }
             let Some((byte, after)) = rest.split_first() else {
                 return;
             };
-            self.step(*byte);
+            self.scan_byte(*byte);
             rest = after;
         }
     }
 
-    /// Whether nothing that is still to come can change what it answers.
-    pub(super) fn is_settled(&self) -> bool {
-        self.sort == Sort::Answer && self.id.is_some()
+    /// Whether the message is a response with a known id, so that the rest need not be scanned.
+    pub(super) fn is_id_final(&self) -> bool {
+        self.kind == MessageKind::Response && self.id.is_some()
     }
 
-    fn step(&mut self, byte: u8) {
+    fn scan_byte(&mut self, byte: u8) {
         if self.in_string {
-            self.keep(byte);
+            self.push_to_token(byte);
             match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
+                _ if self.in_escape => self.in_escape = false,
+                b'\\' => self.in_escape = true,
                 b'"' => self.in_string = false,
                 _ => {}
             }
@@ -80,7 +83,7 @@ impl Overlong {
         match byte {
             b'"' => {
                 self.in_string = true;
-                self.keep(byte);
+                self.push_to_token(byte);
             }
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
@@ -90,25 +93,25 @@ impl Overlong {
             b':' if self.depth == 1 => {
                 self.key = std::mem::take(&mut self.token);
                 let is_outcome = matches!(self.key.as_slice(), b"\"result\"" | b"\"error\"");
-                if is_outcome && self.sort == Sort::Unknown {
-                    self.sort = Sort::Answer;
+                if is_outcome && self.kind == MessageKind::Unknown {
+                    self.kind = MessageKind::Response;
                 }
             }
             b',' => self.end_member(),
             b' ' | b'\t' | b'\r' | b'\n' => {}
-            _ => self.keep(byte),
+            _ => self.push_to_token(byte),
         }
     }
 
-    fn keep(&mut self, byte: u8) {
-        if self.is_of_interest() {
+    fn push_to_token(&mut self, byte: u8) {
+        if self.keeps_token() {
             self.token.push(byte);
         }
     }
 
-    /// Whether what comes now may belong to a key or an id.
-    fn is_of_interest(&self) -> bool {
-        self.depth == 1 && self.token.len() < Self::TOKEN
+    /// Whether the next byte may be part of a key or an id of the message itself.
+    fn keeps_token(&self) -> bool {
+        self.depth == 1 && self.token.len() < Self::MAX_TOKEN_BYTES
     }
 
     fn end_member(&mut self) {
@@ -117,11 +120,11 @@ impl Overlong {
         }
         match self.key.as_slice() {
             b"\"id\"" => {
-                if let AnswerId::Ours(id) = answer_id(&self.token) {
+                if let ResponseId::Number(id) = ResponseId::parse(&self.token) {
                     self.id = Some(id);
                 }
             }
-            b"\"method\"" => self.sort = Sort::Request,
+            b"\"method\"" => self.kind = MessageKind::Call,
             _ => {}
         }
         self.key.clear();

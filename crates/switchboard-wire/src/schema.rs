@@ -59,13 +59,13 @@ impl fmt::Display for Violation {
 
 /// What came of a check.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Checked {
+pub enum Validation {
     /// The value matches the schema.
-    Fits,
+    Valid,
     /// The value does not match the schema.
-    Violates(Vec<Violation>),
+    Invalid(Vec<Violation>),
     /// The schema itself is of no use.
-    Unchecked(String),
+    Unusable(String),
 }
 
 impl CompiledSchema {
@@ -79,20 +79,20 @@ impl CompiledSchema {
     }
 
     /// Validates a value.
-    pub fn check(&self, value: &Value) -> Checked {
+    pub fn validate(&self, value: &Value) -> Validation {
         if self.plain().is_some_and(|plain| plain.accepts(value)) {
-            return Checked::Fits;
+            return Validation::Valid;
         }
         let Compiled { validator, cost } = match self.compiled() {
             Ok(compiled) => compiled.as_ref(),
-            Err(why) => return Checked::Unchecked(why.clone()),
+            Err(why) => return Validation::Unusable(why.clone()),
         };
         if !cost.allows(value) {
             let why = "the schema asks for too much work with a value like this";
-            return Checked::Unchecked(why.to_owned());
+            return Validation::Unusable(why.to_owned());
         }
         if validator.is_valid(value) {
-            return Checked::Fits;
+            return Validation::Valid;
         }
         let violations = validator
             .iter_errors(value)
@@ -101,11 +101,11 @@ impl CompiledSchema {
                 path: one_line(&error.instance_path().to_string(), TOLD_BYTES).into_owned(),
                 message: one_line(&error.to_string(), TOLD_BYTES).into_owned(),
             });
-        Checked::Violates(violations.collect())
+        Validation::Invalid(violations.collect())
     }
 
     /// Why the schema cannot be used, if that is so.
-    pub fn defect(&self) -> Option<&str> {
+    pub fn unusable_reason(&self) -> Option<&str> {
         if self.plain().is_some() {
             return None;
         }
@@ -133,7 +133,7 @@ impl fmt::Debug for CompiledSchema {
 }
 
 fn tree(schema: &Json) -> Result<Value, String> {
-    if scan::count_nodes(schema.as_str().as_bytes(), SCHEMA_NODES) > SCHEMA_NODES {
+    if scan::count_nodes(schema.as_str().as_bytes()) > SCHEMA_NODES {
         return Err(format!("the schema holds more than {SCHEMA_NODES} values"));
     }
     schema.to_value().map_err(|error| error.to_string())
@@ -157,7 +157,7 @@ fn compile(schema: &Json) -> Result<Compiled, String> {
 
 /// Whether a value is small enough to be built as a tree and checked.
 pub fn is_checkable(text: &Json, max_nodes: usize) -> bool {
-    scan::count_nodes(text.as_str().as_bytes(), max_nodes) <= max_nodes
+    scan::count_nodes(text.as_str().as_bytes()) <= max_nodes
 }
 
 #[cfg(test)]
@@ -176,15 +176,15 @@ mod tests {
             "properties": { "a": { "type": "number" } },
             "required": ["a"],
         }));
-        assert_eq!(schema.check(&json!({"a": 1})), Checked::Fits);
-        let Checked::Violates(violations) = schema.check(&json!({"a": "x"})) else {
+        assert_eq!(schema.validate(&json!({"a": 1})), Validation::Valid);
+        let Validation::Invalid(violations) = schema.validate(&json!({"a": "x"})) else {
             panic!()
         };
         assert_eq!(
             violations[0].to_string(),
             "at /a: \"x\" is not of type \"number\""
         );
-        let Checked::Violates(violations) = schema.check(&json!({})) else {
+        let Validation::Invalid(violations) = schema.validate(&json!({})) else {
             panic!()
         };
         assert_eq!(violations[0].to_string(), "\"a\" is a required property");
@@ -200,10 +200,10 @@ mod tests {
         ] {
             let schema = schema(&broken);
             assert!(
-                matches!(schema.check(&json!({})), Checked::Unchecked(_)),
+                matches!(schema.validate(&json!({})), Validation::Unusable(_)),
                 "{broken}"
             );
-            assert!(schema.defect().is_some());
+            assert!(schema.unusable_reason().is_some());
         }
     }
 
@@ -216,16 +216,19 @@ mod tests {
         }
         defs.insert("d40".to_owned(), json!({}));
         let bomb = schema(&json!({"$ref": "#/$defs/d0", "$defs": defs}));
-        assert!(matches!(bomb.check(&json!({})), Checked::Unchecked(_)));
+        assert!(matches!(bomb.validate(&json!({})), Validation::Unusable(_)));
         let endless = schema(&json!({"allOf": [{"$ref": "#"}]}));
-        assert!(matches!(endless.check(&json!({})), Checked::Unchecked(_)));
+        assert!(matches!(
+            endless.validate(&json!({})),
+            Validation::Unusable(_)
+        ));
     }
 
     #[test]
     fn a_violation_quotes_no_more_than_fits_a_message() {
         let schema = schema(&json!({"type": "number"}));
         let long = json!(format!("\u{202e}{}", "x".repeat(100_000)));
-        let Checked::Violates(violations) = schema.check(&long) else {
+        let Validation::Invalid(violations) = schema.validate(&long) else {
             panic!()
         };
         assert!(violations[0].message.len() < 600);
@@ -236,6 +239,9 @@ mod tests {
     fn a_pattern_that_would_backtrack_for_ever_does_not() {
         let schema = schema(&json!({"pattern": "^(a+)+$"}));
         let text = format!("{}!", "a".repeat(50_000));
-        assert!(matches!(schema.check(&json!(text)), Checked::Violates(_)));
+        assert!(matches!(
+            schema.validate(&json!(text)),
+            Validation::Invalid(_)
+        ));
     }
 }

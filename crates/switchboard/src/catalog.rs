@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use switchboard_wire::mcp::{Json, ToolDefinition};
-use switchboard_wire::naming::Spelled;
+use switchboard_wire::naming::EncodedName;
 use switchboard_wire::schema::CompiledSchema;
 
 use crate::id::{Revision, ServerName, ToolId, WireName};
@@ -43,7 +43,7 @@ pub struct CatalogTool {
 impl CatalogTool {
     fn new(server: &ServerName, definition: ToolDefinition, available: bool) -> Self {
         let id = ToolId::new(server.clone(), definition.name.as_str());
-        let name = Spelled::new(&id.server, &id.tool);
+        let name = EncodedName::new(&id.server, &id.tool);
         let compile = |schema: &Json| Arc::new(CompiledSchema::new(schema.clone()));
         Self {
             id,

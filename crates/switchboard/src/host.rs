@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use switchboard_process::ProcessSupervisor;
-use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::memory_budget::MemoryBudget;
 use tokio::time::timeout;
 
 pub use builder::{HostBuilder, StartError};
@@ -61,7 +61,7 @@ struct HostInner {
     /// The options of the builder that apply to all servers.
     defaults: ServerDefaults,
     /// Limits the memory of messages in flight, across all servers.
-    budget: Budget,
+    budget: MemoryBudget,
     children: ProcessSupervisor,
     /// Changes when the machine resumes from suspend.
     resumed: tokio::sync::watch::Receiver<u64>,

@@ -2,7 +2,7 @@
 
 pub use switchboard_client::Deadlines;
 pub use switchboard_wire::Limits;
-pub(crate) use switchboard_wire::limits::{LARGE, MOST};
+pub(crate) use switchboard_wire::limits::{LARGE_MESSAGE_BYTES, MAX_COUNT};
 
 #[cfg(test)]
 mod tests {
@@ -12,6 +12,6 @@ mod tests {
 
     #[test]
     fn largest_count_fits_a_semaphore() {
-        const { assert!(MOST <= Semaphore::MAX_PERMITS) };
+        const { assert!(MAX_COUNT <= Semaphore::MAX_PERMITS) };
     }
 }

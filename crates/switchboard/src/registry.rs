@@ -15,7 +15,7 @@ use switchboard_server::ToolResult;
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::{Json, ToolAnnotations};
 use switchboard_wire::naming::PREFIX;
-use switchboard_wire::schema::{Checked, CompiledSchema};
+use switchboard_wire::schema::{CompiledSchema, Validation};
 
 use crate::call::{CallContext, arguments_object, join_violations};
 use crate::content::Output;
@@ -197,7 +197,7 @@ impl Registry {
         let tool = local.tool.as_ref();
         let input = arguments_object(&mut value).map_err(|violation| violation.to_string())?;
         let input = input.clone();
-        if let Checked::Violates(violations) = local.input_schema.check(&value) {
+        if let Validation::Invalid(violations) = local.input_schema.validate(&value) {
             let violations = join_violations(&violations);
             return Err(format!(
                 "invalid arguments for {}: {violations}",

@@ -297,7 +297,7 @@ impl ServerHandle {
             .filter(|tool| tool.id.server == *name)
             .map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
         let unchecked = catalog.tools_of(name).filter_map(|tool| {
-            let defect = tool.input_schema.defect()?;
+            let defect = tool.input_schema.unusable_reason()?;
             let name = &tool.id.tool;
             Some(format!(
                 "tool {name}: arguments are not validated: {defect}"

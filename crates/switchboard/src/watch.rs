@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use switchboard_wire::schema::Checked;
+use switchboard_wire::schema::Validation;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -94,8 +94,11 @@ async fn check_target(host: &HostState, spec: &WatchSpec) -> Result<(), WatchErr
     let catalog = host.catalog();
     let mut tools = catalog.tools_of(&spec.server);
     if let Some(tool) = tools.find(|tool| tool.id.tool == *name) {
-        return match tool.input_schema.check(&Value::Object(arguments.clone())) {
-            Checked::Violates(violations) => Err(WatchError::InvalidArguments {
+        return match tool
+            .input_schema
+            .validate(&Value::Object(arguments.clone()))
+        {
+            Validation::Invalid(violations) => Err(WatchError::InvalidArguments {
                 tool: tool.id.clone(),
                 violations,
             }),

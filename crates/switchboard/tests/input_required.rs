@@ -363,7 +363,7 @@ async fn duplicate_input_request_keys_are_invalid() {
     let script = Script::modern().tool("ask").on("tools/call ask", steps);
     let (host, _) = host_of(script, &SlowUser::with_delay(Duration::ZERO)).await;
     let error = ask(&host).await.unwrap_err().to_string();
-    assert!(error.contains("stands twice"), "{error}");
+    assert!(error.contains("duplicate key"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,7 +112,7 @@ async fn invalid_response_fails_only_its_call() {
         ),
         (
             format!(r#"{{{id},"result":{{}},"id":7}}"#),
-            "the key `id` stands twice",
+            "duplicate key `id`",
         ),
     ] {
         let has_two_ids = message.contains("twice");

@@ -14,7 +14,7 @@ use crate::deadlines::Deadlines;
 use crate::session::http::{Sse2024Session, StreamableHttpSession};
 use crate::session::{Deadline, LineSession, RequestError, TransportFailure};
 use switchboard_wire::decode;
-use switchboard_wire::jsonrpc::{Answer, InvalidMessage};
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
 use switchboard_wire::mcp::{ProtocolVersion, ServerHello};
 
 /// The first request of a handshake.
@@ -42,14 +42,14 @@ pub(super) trait HandshakeTransport {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+    ) -> impl Future<Output = Result<RawResult, RequestError>> + Send;
 
     /// Sends `initialize` with the capabilities of this client.
     fn initialize(
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+    ) -> impl Future<Output = Result<RawResult, RequestError>> + Send;
 
     /// Sends `notifications/initialized`.
     fn send_initialized(&self, version: ProtocolVersion) -> impl Future<Output = ()> + Send;
@@ -63,7 +63,7 @@ impl HandshakeTransport for Arc<LineSession> {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         LineSession::discover(self, version, deadline).await
     }
 
@@ -71,7 +71,7 @@ impl HandshakeTransport for Arc<LineSession> {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         LineSession::initialize(self, version, deadline).await
     }
 
@@ -89,7 +89,7 @@ impl HandshakeTransport for Arc<StreamableHttpSession> {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         StreamableHttpSession::discover(self, version, deadline).await
     }
 
@@ -97,7 +97,7 @@ impl HandshakeTransport for Arc<StreamableHttpSession> {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         StreamableHttpSession::initialize(self, version, deadline).await
     }
 
@@ -177,7 +177,7 @@ pub(super) async fn shake_hands(
 /// Sends `initialize` while the response to the probe is outstanding. The first usable response wins.
 async fn initialize_and_wait(
     transport: &impl HandshakeTransport,
-    mut probe: impl Future<Output = Result<Answer, RequestError>> + Unpin,
+    mut probe: impl Future<Output = Result<RawResult, RequestError>> + Unpin,
     probe_request: ProbeRequest,
     remaining: Duration,
 ) -> Result<ServerHello, HandshakeError> {
@@ -208,9 +208,9 @@ fn lost_response() -> HandshakeRejection {
     HandshakeRejection::InvalidResponse(InvalidMessage::Malformed(why.to_owned()))
 }
 
-fn probe_outcome(outcome: Result<Answer, RequestError>) -> Result<ProbeOutcome, HandshakeError> {
+fn probe_outcome(outcome: Result<RawResult, RequestError>) -> Result<ProbeOutcome, HandshakeError> {
     Ok(match outcome {
-        Ok(response) => match decode::discovered(&response) {
+        Ok(response) => match decode::discover_result(&response) {
             Ok(discovered) => ProbeOutcome::Discovered(discovered),
             Err(error) => ProbeOutcome::InvalidResponse(error),
         },
@@ -250,10 +250,10 @@ async fn initialize(
 }
 
 fn parse_initialized(
-    response: Result<Answer, RequestError>,
+    response: Result<RawResult, RequestError>,
 ) -> Result<ServerHello, HandshakeError> {
     match response {
-        Ok(response) => decode::initialized(&response)
+        Ok(response) => decode::initialize_result(&response)
             .map_err(HandshakeRejection::InvalidResponse)
             .and_then(after_initialize)
             .map_err(HandshakeError::Rejected),

@@ -3,14 +3,14 @@
 //! Pure. Invariants: falling back to the legacy era does not depend on a particular error code, and an
 //! unknown version is never accepted.
 
-use switchboard_wire::decode::{Discovered, Initialized, SelfDescription};
+use switchboard_wire::decode::{DiscoverResult, InitializeResult, ServerDescription};
 use switchboard_wire::jsonrpc::InvalidMessage;
 use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, UnknownVersion};
 
 /// The outcome of the probe, `server/discover`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ProbeOutcome {
-    Discovered(Discovered),
+    Discovered(DiscoverResult),
     ErrorResponse(ErrorObject),
     InvalidResponse(InvalidMessage),
     /// No response within the probe deadline.
@@ -130,7 +130,7 @@ fn supported_versions(error: &ErrorObject) -> Vec<String> {
 
 /// Checks the version in the response to `initialize`.
 pub(super) fn after_initialize(
-    initialized: Initialized,
+    initialized: InitializeResult,
 ) -> Result<ServerHello, HandshakeRejection> {
     let version: ProtocolVersion = initialized.version.parse()?;
     match version.era() {
@@ -140,7 +140,7 @@ pub(super) fn after_initialize(
     }
 }
 
-fn handshake(version: ProtocolVersion, server: SelfDescription) -> ServerHello {
+fn handshake(version: ProtocolVersion, server: ServerDescription) -> ServerHello {
     ServerHello {
         version,
         server_info: server.info,
@@ -162,9 +162,9 @@ mod tests {
 
     fn discovered(versions: &[&str]) -> ProbeOutcome {
         let supported = versions.iter().map(|&version| version.to_owned()).collect();
-        ProbeOutcome::Discovered(Discovered {
+        ProbeOutcome::Discovered(DiscoverResult {
             supported,
-            server: SelfDescription::default(),
+            server: ServerDescription::default(),
         })
     }
 
@@ -287,9 +287,9 @@ mod tests {
     #[test]
     fn initialize_accepts_legacy_versions_only() {
         let response = |version: &str| {
-            after_initialize(Initialized {
+            after_initialize(InitializeResult {
                 version: version.to_owned(),
-                server: SelfDescription::default(),
+                server: ServerDescription::default(),
             })
         };
         for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {

@@ -17,8 +17,8 @@ use hyper::body::{Body as _, Frame, SizeHint};
 use super::error::{self, HttpError, HttpErrorKind};
 use super::gzip::Gunzip;
 use super::pool::{Connection, IDLE_TIME, Pool};
-use switchboard_wire::limits::LARGE;
-use switchboard_wire::memory_budget::{Budget, Held};
+use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
+use switchboard_wire::memory_budget::{MemoryBudget, MemoryPermit};
 
 /// How long before the server closes a connection we stop using it.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -146,8 +146,8 @@ impl Body {
     pub(crate) async fn collect(
         &mut self,
         limit: usize,
-        budget: &Budget,
-    ) -> Result<(Bytes, Option<Held>), BodyError> {
+        budget: &MemoryBudget,
+    ) -> Result<(Bytes, Option<MemoryPermit>), BodyError> {
         let announced = self.announced();
         if announced.is_some_and(|length| length > limit) {
             self.connection = None;
@@ -162,7 +162,7 @@ impl Body {
             return Ok((first, held));
         };
         // What is announced need not come: no more than this is set aside before it does.
-        let capacity = announced.unwrap_or(0).min(LARGE);
+        let capacity = announced.unwrap_or(0).min(LARGE_MESSAGE_BYTES);
         let mut whole = BytesMut::with_capacity(capacity.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         drop(first);
@@ -192,8 +192,8 @@ impl Body {
         &mut self,
         size: usize,
         limit: usize,
-        budget: &Budget,
-        held: &mut Option<Held>,
+        budget: &MemoryBudget,
+        held: &mut Option<MemoryPermit>,
     ) -> Result<(), BodyError> {
         let refusal = if size > limit {
             BodyError::TooLong { limit }

@@ -12,7 +12,7 @@ use tokio_rustls::rustls;
 
 use crate::connect_stage::ConnectStage;
 use crate::delivery::Delivery;
-use switchboard_wire::limits::legible as rounded_to_millis;
+use switchboard_wire::limits::truncate_to_millis;
 
 /// Why there is no answer, or only half of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub(crate) enum HttpErrorKind {
     Lookup { host: String, error: String },
     #[error("no connection to {at}: {error}")]
     Connect { at: String, error: String },
-    #[error("no connection to {at} within {:?}", rounded_to_millis(*.limit))]
+    #[error("no connection to {at} within {:?}", truncate_to_millis(*.limit))]
     ConnectTimeout { at: String, limit: Duration },
     #[error("the proxy {proxy} does not connect us to {at}: {answer}")]
     Proxy {

@@ -21,7 +21,7 @@ use url::Url;
 
 use super::network::Network;
 use super::{HttpClient, HttpError, Incoming, Outgoing, Target, TlsConfig};
-use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::sync::lock;
 
 const SECRET: &str = "Bearer very-secret";
@@ -200,7 +200,10 @@ fn ok(body: &str) -> String {
 }
 
 async fn text(mut incoming: Incoming) -> String {
-    let body = incoming.body.collect(LIMIT, &Budget::new(LIMIT)).await;
+    let body = incoming
+        .body
+        .collect(LIMIT, &MemoryBudget::new(LIMIT))
+        .await;
     String::from_utf8(body.unwrap().0.to_vec()).unwrap()
 }
 

@@ -8,7 +8,7 @@ use crate::auth::LoginRequired;
 use crate::connect_stage::ConnectStage;
 use crate::delivery::Delivery;
 use switchboard_wire::jsonrpc::InvalidMessage;
-use switchboard_wire::limits::legible as rounded_to_millis;
+use switchboard_wire::limits::truncate_to_millis;
 use switchboard_wire::mcp::ErrorObject;
 
 /// Why a session ended.
@@ -150,7 +150,7 @@ impl RequestError {
 }
 
 fn timeout_message(after: Duration, idle: bool) -> String {
-    let after = rounded_to_millis(after);
+    let after = truncate_to_millis(after);
     if idle {
         format!("no activity for {after:?}")
     } else {

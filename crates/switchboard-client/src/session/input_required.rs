@@ -15,7 +15,7 @@ use super::server_requests::{self, ServerRequestKind};
 use super::{Deadline, Delivery, RequestError, Session, ToolRequest, TransportFailure};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::decode::{InputRequest, InputRequired};
-use switchboard_wire::encode::Round;
+use switchboard_wire::encode::InputResponses;
 use switchboard_wire::jsonrpc::InvalidMessage;
 use switchboard_wire::mcp::{CallToolResult, Era, ErrorObject};
 
@@ -47,10 +47,10 @@ pub(super) fn answer_and_repeat<'a>(
 /// Answers what the server asked for. Returns the answers for the next request and its deadline.
 pub(super) async fn next_round(
     session: &Session,
-    previous: Option<&Round>,
+    previous: Option<&InputResponses>,
     deadline: Deadline,
     input: Box<InputRequired>,
-) -> Result<(Round, Deadline), RequestError> {
+) -> Result<(InputResponses, Deadline), RequestError> {
     let Some(peer) = session.peer() else {
         return Err(invalid_response(
             "an in-process server cannot return `input_required`",
@@ -92,12 +92,12 @@ async fn answer_round(
     peer: &Peer,
     input: InputRequired,
     number: usize,
-) -> Result<Round, RequestError> {
+) -> Result<InputResponses, RequestError> {
     if input.requests.is_empty() {
         let factor = u32::try_from(number).unwrap_or(u32::MAX);
         tokio::time::sleep(EMPTY_ROUND_DELAY.saturating_mul(factor)).await;
     }
-    Ok(Round {
+    Ok(InputResponses {
         number,
         responses: answers(peer, input.requests).await?,
         state: input.state,

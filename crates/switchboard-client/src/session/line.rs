@@ -24,8 +24,8 @@ use crate::wire_tap::Direction;
 use crate::writer::{EnqueueError, WriteQueue};
 use switchboard_wire::Limits;
 use switchboard_wire::encode;
-use switchboard_wire::encode::{Interests, Round, Updates};
-use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::encode::{InputResponses, ListChangeFilter, ResourceFilter};
+use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::{Era, ProtocolVersion, ServerHello};
 use switchboard_wire::sync::{CachePadded as Apart, lock};
 
@@ -101,9 +101,9 @@ impl LineSession {
     pub(super) async fn query(
         &self,
         query: &Query<'_>,
-        input_responses: Option<&Round>,
+        input_responses: Option<&InputResponses>,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let options = RequestOptions {
             kind: RequestKind::of(query.method),
             ..RequestOptions::ordinary(deadline)
@@ -117,7 +117,7 @@ impl LineSession {
     pub(super) fn call_tool(
         &self,
         call: &ToolRequest<'_>,
-    ) -> impl Future<Output = Result<Answer, RequestError>> {
+    ) -> impl Future<Output = Result<RawResult, RequestError>> {
         let options = RequestOptions {
             progress: call.progress.clone(),
             ..RequestOptions::ordinary(call.deadline)
@@ -130,8 +130,8 @@ impl LineSession {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
-        let params = encode::OnlyMeta {
+    ) -> Result<RawResult, RequestError> {
+        let params = encode::MetaParams {
             meta: self.peer.request_meta(Some(version), None, None),
         };
         let options = RequestOptions {
@@ -149,7 +149,7 @@ impl LineSession {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let offers = self.peer.context.client_capabilities();
         let options = RequestOptions {
             kind: RequestKind::Handshake,
@@ -164,12 +164,12 @@ impl LineSession {
 
     /// Subscribes to list changes of a modern server with one long-lived `subscriptions/listen`. Legacy
     /// servers send these notifications without a subscription.
-    pub(crate) async fn listen(self: Arc<Self>, interests: Interests) {
+    pub(crate) async fn listen(self: Arc<Self>, interests: ListChangeFilter) {
         let options = RequestOptions {
             kind: RequestKind::LongLived,
             ..RequestOptions::ordinary(Deadline::after(Deadlines::MAX))
         };
-        let params = encode::Listen {
+        let params = encode::ListenParams {
             notifications: interests,
             meta: self.peer.meta(None, None),
         };
@@ -191,8 +191,8 @@ impl LineSession {
             kind: RequestKind::LongLived,
             ..RequestOptions::ordinary(Deadline::after(Deadlines::MAX))
         };
-        let params = encode::Listen {
-            notifications: Updates {
+        let params = encode::ListenParams {
+            notifications: ResourceFilter {
                 resource_subscriptions: uris,
             },
             meta: self.peer.meta(None, None),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 use switchboard_wire::decode;
-use switchboard_wire::encode::Interests;
+use switchboard_wire::encode::ListChangeFilter;
 
 /// The lists for which the protocol has change notifications. Templates share that of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,20 +100,20 @@ impl ListChanges {
         if listen_request == 0 {
             return;
         }
-        let Some(notification) = decode::subscription_notice(params) else {
+        let Some(notification) = decode::subscription_notification(params) else {
             return;
         };
         // A notification without an id belongs to this request if it names no resources.
-        let is_ours = match notification.listen {
+        let is_ours = match notification.listen_request {
             Some(id) => id == listen_request,
-            None => notification.agreed.is_none(),
+            None => notification.accepted_uris.is_none(),
         };
         if is_ours {
-            let Interests {
+            let ListChangeFilter {
                 tools_list_changed,
                 resources_list_changed,
                 prompts_list_changed,
-            } = notification.lists;
+            } = notification.accepted_lists;
             self.set_receivable(|kind| match kind {
                 ListChangeKind::Tools => tools_list_changed,
                 ListChangeKind::Resources => resources_list_changed,
@@ -125,7 +125,7 @@ impl ListChanges {
     /// Handles `notifications/cancelled`: the server may have cancelled our listen request.
     pub(super) fn on_cancelled(&self, params: &[u8]) {
         let listen_request = self.listen_request.load(Ordering::Relaxed);
-        if listen_request != 0 && decode::cancelled_number(params) == Some(listen_request) {
+        if listen_request != 0 && decode::cancelled_id_number(params) == Some(listen_request) {
             self.set_none_receivable();
         }
     }

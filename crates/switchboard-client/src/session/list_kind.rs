@@ -5,7 +5,7 @@ use super::list_changes::ListChangeKind;
 use switchboard_wire::Limits;
 use switchboard_wire::LocalServer;
 use switchboard_wire::decode;
-use switchboard_wire::decode::{Item, Page};
+use switchboard_wire::decode::{DecodeItem, Page};
 use switchboard_wire::mcp::{
     Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
 };
@@ -23,7 +23,7 @@ pub trait ListItem: Sized + Send + Sync + 'static {
     const CHANGE_KIND: ListChangeKind;
     /// The field of [`Limits`] that bounds the number of items.
     const LIMIT: &'static str;
-    const ITEM: Item<Self>;
+    const ITEM: DecodeItem<Self>;
 
     /// Whether a server with these capabilities has the listing.
     fn is_offered(capabilities: &ServerCapabilities) -> bool;
@@ -63,7 +63,7 @@ macro_rules! list_item {
         const NOUN: &'static str = $noun;
         const CHANGE_KIND: ListChangeKind = ListChangeKind::$kind;
         const LIMIT: &'static str = stringify!($limit);
-        const ITEM: Item<Self> = $decode;
+        const ITEM: DecodeItem<Self> = $decode;
 
         fn is_offered(capabilities: &ServerCapabilities) -> bool {
             capabilities.$offered

@@ -22,7 +22,7 @@ use super::list_kind::ListItem;
 use super::subscriptions::Subscriptions;
 use super::{Delivery, RequestError, SessionEnd, SessionKey, ToolRequest};
 use switchboard_wire::Limits;
-use switchboard_wire::decode::{LeftOut, Page};
+use switchboard_wire::decode::{Page, SkippedItem};
 use switchboard_wire::mcp::{
     CallToolResult, ErrorObject, GetPromptResult, Progress, ProtocolVersion, ReadResourceResult,
     ServerCapabilities, ServerHello,
@@ -146,16 +146,16 @@ impl LocalSession {
     pub(super) fn list<T: ListItem>(&self) -> Result<Page<T>, RequestError> {
         let items = catch_unwind(AssertUnwindSafe(|| T::list_local(&*self.server)));
         let items = items.map_err(|_| panicked(&format!("listing {}s", T::NOUN)))?;
-        let mut page = Page::only(Vec::with_capacity(items.len()));
+        let mut page = Page::single(Vec::with_capacity(items.len()));
         for (index, item) in items.into_iter().enumerate() {
             if index > T::max_items(&self.limits) {
                 // One item more than the limit stays in the page, so that the caller sees the excess.
                 break;
             }
             if item.key().is_empty() {
-                page.left_out.push(LeftOut {
-                    what: format!("number {}", index + 1),
-                    why: "it has no name or URI".to_owned(),
+                page.skipped.push(SkippedItem {
+                    name: format!("number {}", index + 1),
+                    reason: "it has no name or URI".to_owned(),
                 });
             } else {
                 page.items.push(item);

@@ -93,7 +93,7 @@ fn forward(context: &SessionContext, params: &[u8]) {
     message.data = message
         .data
         .and_then(|data| context.redactor.redact_json(data))
-        .map(|data| decode::shortened(data, decode::LOG_BYTES));
+        .map(|data| decode::truncate_json(data, decode::MAX_LOG_DATA_BYTES));
     trace(context, &message.level, message.data.as_ref());
     context.handler.on_log(LogMessage {
         level: message.level,

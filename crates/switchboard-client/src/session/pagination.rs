@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::session::list_kind::ListItem;
 use crate::session::{Deadline, RequestError, Session};
 use switchboard_wire::Limits;
-use switchboard_wire::decode::{Freshness, Page};
+use switchboard_wire::decode::{CacheHint, Page};
 use switchboard_wire::text::one_line;
 
 /// What a server listed, and what there was to note about it.
@@ -20,7 +20,7 @@ pub struct Listing<T> {
     pub notes: Vec<String>,
     bytes: usize,
     /// The worst of all pages; `None` before the first one.
-    freshness: Option<Freshness>,
+    freshness: Option<CacheHint>,
 }
 
 /// How much one note may say, in bytes, and how many are kept.
@@ -77,15 +77,15 @@ impl<T: ListItem> Listing<T> {
         limits: &Limits,
         seen: &mut HashSet<String>,
     ) -> Option<String> {
-        for left in page.left_out {
-            self.note(&format!("{} {}: {}", T::NOUN, left.what, left.why));
+        for left in page.skipped {
+            self.note(&format!("{} {}: {}", T::NOUN, left.name, left.reason));
         }
         self.bytes += page.bytes;
-        let so_far = self.freshness.unwrap_or(page.freshness);
-        self.freshness = Some(so_far.and(page.freshness));
+        let so_far = self.freshness.unwrap_or(page.cache_hint);
+        self.freshness = Some(so_far.combine(page.cache_hint));
         self.items.extend(page.items);
         let most = T::max_items(limits);
-        if page.is_cut || self.items.len() > most {
+        if page.is_truncated || self.items.len() > most {
             self.items.truncate(most);
             self.cut(&format!(
                 "more than {most} {}s (limit `{}`)",

@@ -21,11 +21,11 @@ use super::{RequestError, SessionContext, SessionEnd, SessionKey, ToolRequest, w
 use crate::wire_tap::Direction;
 use switchboard_wire::decode;
 use switchboard_wire::encode;
-use switchboard_wire::encode::{Meta, Round, TaskTime};
+use switchboard_wire::encode::{InputResponses, RequestMeta, TaskTtl};
 use switchboard_wire::jsonrpc::{InvalidMessage, RequestId};
-use switchboard_wire::lines::LetGo;
+use switchboard_wire::lines::DiscardReason;
 use switchboard_wire::mcp::{Era, Progress, ProtocolVersion, ServerHello};
-use switchboard_wire::memory_budget::Held;
+use switchboard_wire::memory_budget::MemoryPermit;
 
 /// Maximum length of an excerpt of server output in an error message, in characters.
 const EXCERPT_CHARS: usize = 200;
@@ -101,14 +101,18 @@ impl Peer {
         &self,
         id: u64,
         query: &Query<'_>,
-        input_responses: Option<&Round>,
+        input_responses: Option<&InputResponses>,
     ) -> Vec<u8> {
         let meta = self.meta(None, None);
-        encode::inquiry(id, query.method, &query.params, input_responses, &meta)
+        encode::query(id, query.method, &query.params, input_responses, &meta)
     }
 
     /// The `_meta` of a request: client description (modern era), progress token, trace.
-    pub(super) fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> Meta<'a> {
+    pub(super) fn meta<'a>(
+        &'a self,
+        token: Option<u64>,
+        trace: Option<&'a str>,
+    ) -> RequestMeta<'a> {
         let modern = self
             .version()
             .filter(|version| version.era() == Era::Modern);
@@ -121,9 +125,9 @@ impl Peer {
         version: Option<ProtocolVersion>,
         token: Option<u64>,
         trace: Option<&'a str>,
-    ) -> Meta<'a> {
+    ) -> RequestMeta<'a> {
         let capabilities = self.context.client_capabilities();
-        Meta::new(version, &self.context.client, capabilities, token, trace)
+        RequestMeta::new(version, &self.context.client, capabilities, token, trace)
             .log_level(self.context.log_level)
     }
 
@@ -135,9 +139,9 @@ impl Peer {
     }
 
     /// The lifetime to request for the call's task, if the call must be a task and the server supports it.
-    pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTime> {
+    pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTtl> {
         (call.target.requires_task() && self.runs_tasks())
-            .then(|| TaskTime::of(call.deadline.remaining()))
+            .then(|| TaskTtl::new(call.deadline.remaining()))
     }
 
     /// Sends a notification in the background. Does nothing outside a runtime.
@@ -217,19 +221,19 @@ impl Peer {
     }
 
     /// The error for a message that was discarded.
-    pub(super) fn discard_error(&self, why: LetGo) -> InvalidMessage {
-        match why {
-            LetGo::TooLong => InvalidMessage::TooLong {
+    pub(super) fn discard_error(&self, reason: DiscardReason) -> InvalidMessage {
+        match reason {
+            DiscardReason::TooLong => InvalidMessage::TooLong {
                 limit: self.context.limits.message_bytes,
             },
-            LetGo::NoRoom => InvalidMessage::OverMemoryBudget {
+            DiscardReason::OverMemoryBudget => InvalidMessage::OverMemoryBudget {
                 limit: self.context.budget.limit(),
             },
         }
     }
 
     /// Reserves memory for a message to the server, until the permit is dropped.
-    pub(super) fn reserve(&self, line: &[u8]) -> Result<Option<Held>, RequestError> {
+    pub(super) fn reserve(&self, line: &[u8]) -> Result<Option<MemoryPermit>, RequestError> {
         let limit = self.context.limits.message_bytes;
         if line.len() > limit {
             return Err(RequestError::TooLong { limit });

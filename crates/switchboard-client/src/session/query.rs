@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use super::deadline::Deadline;
 use super::{RequestError, Session, input_required, run_blocking};
 use switchboard_wire::decode;
-use switchboard_wire::encode::Round;
-use switchboard_wire::jsonrpc::{Answer, InvalidMessage};
-use switchboard_wire::limits::LARGE;
+use switchboard_wire::encode::InputResponses;
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
+use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::mcp::{ErrorObject, GetPromptResult, ReadResourceResult};
 
 /// A request other than a tool call.
@@ -58,12 +58,12 @@ pub(super) fn needs_no_cancel(method: &str) -> bool {
 impl Session {
     /// Sends a query, and answers `input_required` results until the server returns its result.
     /// Dropping the future cancels the request and notifies the server.
-    pub(crate) async fn query(&self, query: &Query<'_>) -> Result<Answer, RequestError> {
-        let mut responses: Option<Round> = None;
+    pub(crate) async fn query(&self, query: &Query<'_>) -> Result<RawResult, RequestError> {
+        let mut responses: Option<InputResponses> = None;
         let mut deadline = query.deadline;
         loop {
             let result = self.query_once(query, responses.as_ref(), deadline).await?;
-            match decode::asked_in(&result).map_err(RequestError::InvalidResponse)? {
+            match decode::find_input_required(&result).map_err(RequestError::InvalidResponse)? {
                 None => return Ok(result),
                 Some(input) => {
                     let next =
@@ -80,10 +80,10 @@ impl Session {
     pub async fn query_as<T: Send + 'static>(
         &self,
         query: &Query<'_>,
-        decode: impl FnOnce(&Answer) -> Result<T, InvalidMessage> + Send + 'static,
+        decode: impl FnOnce(&RawResult) -> Result<T, InvalidMessage> + Send + 'static,
     ) -> Result<T, RequestError> {
         let result = self.query(query).await?;
-        let decoded = if result.text.len() > LARGE {
+        let decoded = if result.text.len() > LARGE_MESSAGE_BYTES {
             run_blocking(move || decode(&result)).await?
         } else {
             decode(&result)
@@ -102,7 +102,7 @@ impl Session {
             return local.read(uri, deadline).await;
         }
         let query = Query::new("resources/read", deadline).with_subject("uri", uri);
-        let decode = move |result: &Answer| decode::resource_result(result, max_parts);
+        let decode = move |result: &RawResult| decode::resource_result(result, max_parts);
         self.query_as(&query, decode).await
     }
 
@@ -121,16 +121,16 @@ impl Session {
         if !arguments.is_empty() {
             query = query.with("arguments", as_json_strings(arguments));
         }
-        let decode = move |result: &Answer| decode::prompt_result(result, max_messages);
+        let decode = move |result: &RawResult| decode::prompt_result(result, max_messages);
         self.query_as(&query, decode).await
     }
 
     async fn query_once(
         &self,
         query: &Query<'_>,
-        responses: Option<&Round>,
+        responses: Option<&InputResponses>,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         match self {
             Self::Line(line) => line.query(query, responses, deadline).await,
             Self::StreamableHttp(http) => Box::pin(http.query(query, responses, deadline)).await,

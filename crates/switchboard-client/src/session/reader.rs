@@ -18,11 +18,11 @@ use super::{SessionEnd, peer, run_blocking};
 use crate::rate_limit::RateLimiter;
 use crate::wire_tap::Direction;
 use switchboard_wire::jsonrpc as wire;
-use switchboard_wire::jsonrpc::{Answer, AnswerId, Message, Outcome, Received};
-use switchboard_wire::lines::{Line, Lines, READ_AHEAD};
+use switchboard_wire::jsonrpc::{Message, Outcome, ParsedLine, RawResult, ResponseId};
+use switchboard_wire::lines::{Line, LineReader, READ_CHUNK_BYTES};
 use switchboard_wire::mcp::ProtocolVersion;
-use switchboard_wire::memory_budget::Held;
-use switchboard_wire::scan::place_in;
+use switchboard_wire::memory_budget::MemoryPermit;
+use switchboard_wire::scan::range_of;
 use switchboard_wire::sync::lock;
 
 /// The reader yields to other tasks after this many bytes that are not responses.
@@ -32,7 +32,7 @@ const DELIVERY_BATCH: usize = 8;
 
 /// A response that was read but not delivered yet.
 struct ReceivedResponse {
-    id: AnswerId,
+    id: ResponseId,
     reply: Reply,
     /// Length of the line.
     size: usize,
@@ -65,7 +65,7 @@ impl NotResponse {
 
 impl LineSession {
     pub(super) async fn read_all(self: Arc<Self>, mut reader: Reader) {
-        let mut lines = Lines::new(
+        let mut lines = LineReader::new(
             self.peer.context.limits.message_bytes,
             &self.peer.context.budget,
         );
@@ -73,8 +73,8 @@ impl LineSession {
         let mut rate_limit = RateLimiter::unsolicited();
         let mut stopped = pin!(self.peer.stop.cancelled());
         let end = loop {
-            let limit = rate_limit.read_limit(READ_AHEAD);
-            let mut buffer = lines.room().limit(limit);
+            let limit = rate_limit.read_limit(READ_CHUNK_BYTES);
+            let mut buffer = lines.read_buffer().limit(limit);
             // Reading is polled first because it is the cheaper poll. It cannot starve `stopped`:
             // tokio's coop budget makes a reader that is always ready return pending now and then.
             let read = tokio::select! {
@@ -84,7 +84,7 @@ impl LineSession {
             };
             match read {
                 Ok(0) => {
-                    let rest = lines.remainder();
+                    let rest = lines.take_remainder();
                     let partial_line = rest.and_then(|rest| self.receive_unterminated(rest));
                     break SessionEnd::Eof { partial_line };
                 }
@@ -100,14 +100,14 @@ impl LineSession {
                     .stop
                     .run_until_cancelled(tokio::time::sleep(pause))
                     .await;
-            } else if lines.is_behind() {
+            } else if lines.is_buffer_half_full() {
                 tokio::task::yield_now().await;
             }
         };
         self.close(end);
         // Keep reading until the server has exited: it must not die of a broken pipe while it shuts
         // down.
-        let mut rest = lines.leftover();
+        let mut rest = lines.into_drain_buffer();
         self.server_gone
             .run_until_cancelled(async {
                 while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
@@ -119,7 +119,9 @@ impl LineSession {
 
     /// Handles the bytes after the last line end. Returns an excerpt unless they are a whole message.
     fn receive_unterminated(self: &Arc<Self>, line: Bytes) -> Option<String> {
-        if let Received::Message(_) = wire::read(&line, self.peer.context.limits.json_budget()) {
+        if let ParsedLine::Message(_) =
+            wire::parse_line(&line, self.peer.context.limits.json_budget())
+        {
             self.receive_single(line, None);
             return None;
         }
@@ -129,13 +131,13 @@ impl LineSession {
     /// Handles all complete lines. Returns the number of unsolicited bytes.
     async fn receive_lines(
         self: &Arc<Self>,
-        lines: &mut Lines,
+        lines: &mut LineReader,
         responses: &mut Vec<ReceivedResponse>,
     ) -> Result<usize, SessionEnd> {
         let mut total = NotResponse::default();
         let mut since_yield = 0;
         loop {
-            let next = if lines.has_much_to_let_go() {
+            let next = if lines.will_scan_discarded_line() {
                 total.add(self.deliver(responses));
                 let mut taken = lines.take();
                 let search = move || (taken.next_line(), taken);
@@ -163,12 +165,15 @@ impl LineSession {
                     self.peer.tap(Direction::Received, &line);
                     self.receive(line, &mut { permit }, responses)
                 }
-                Ok(Some(Line::LetGo { id: Some(id), why })) => {
-                    let reply = Reply::Invalid(self.peer.discard_error(why));
-                    self.push_response(AnswerId::Ours(id), reply, 0, responses)
+                Ok(Some(Line::Discarded {
+                    id: Some(id),
+                    reason,
+                })) => {
+                    let reply = Reply::Invalid(self.peer.discard_error(reason));
+                    self.push_response(ResponseId::Number(id), reply, 0, responses)
                 }
-                Ok(Some(Line::LetGo { id: None, why })) => {
-                    let error = self.peer.discard_error(why);
+                Ok(Some(Line::Discarded { id: None, reason })) => {
+                    let error = self.peer.discard_error(reason);
                     tracing::debug!(server = %self.peer.context.server, %error, "message discarded");
                     NotResponse::default()
                 }
@@ -176,7 +181,7 @@ impl LineSession {
                     total.add(self.deliver(responses));
                     return Ok(total.unsolicited);
                 }
-                Err(switchboard_wire::lines::Endless) => {
+                Err(switchboard_wire::lines::Unterminated) => {
                     self.deliver(responses);
                     return Err(SessionEnd::Unterminated);
                 }
@@ -192,7 +197,7 @@ impl LineSession {
     }
 
     /// Handles one line and delivers its response at once.
-    fn receive_single(self: &Arc<Self>, line: Bytes, permit: Option<Held>) -> NotResponse {
+    fn receive_single(self: &Arc<Self>, line: Bytes, permit: Option<MemoryPermit>) -> NotResponse {
         let mut responses = Vec::new();
         let mut received = self.receive(line, &mut { permit }, &mut responses);
         received.add(self.deliver(&mut responses));
@@ -204,23 +209,26 @@ impl LineSession {
     fn receive(
         self: &Arc<Self>,
         mut line: Bytes,
-        permit: &mut Option<Held>,
+        permit: &mut Option<MemoryPermit>,
         responses: &mut Vec<ReceivedResponse>,
     ) -> NotResponse {
         let size = line.len();
-        let (id, result, shape) = match wire::read(&line, self.peer.context.limits.json_budget()) {
-            Received::Message(Message::Answer {
+        let (id, result, index) = match wire::parse_line(
+            &line,
+            self.peer.context.limits.json_budget(),
+        ) {
+            ParsedLine::Message(Message::Response {
                 id,
-                outcome: Outcome::Result(result, shape),
-            }) => (id, place_in(&line, result), shape),
-            Received::Message(Message::Answer {
+                outcome: Outcome::Result(result, index),
+            }) => (id, range_of(&line, result), index),
+            ParsedLine::Message(Message::Response {
                 id,
                 outcome: Outcome::Error(mut error),
             }) => {
                 self.peer.context.redactor.redact_error(&mut error);
                 return self.push_response(id, Reply::Error(error), size, responses);
             }
-            Received::Message(Message::Notification { method, params }) => {
+            ParsedLine::Message(Message::Notification { method, params }) => {
                 let mut received = self.deliver(responses);
                 let params = params.unwrap_or_default();
                 let is_requested = self.peer.on_notification(&method, params, |id, progress| {
@@ -232,13 +240,13 @@ impl LineSession {
                 });
                 return received;
             }
-            Received::Message(Message::Request { id, method, params }) => {
+            ParsedLine::Message(Message::Request { id, method, params }) => {
                 let mut received = self.deliver(responses);
                 peer::on_request(self, id, &method, params.unwrap_or(b"{}"));
                 received.add(NotResponse::unsolicited(size));
                 return received;
             }
-            Received::Batch(messages)
+            ParsedLine::Batch(messages)
                 if self.peer.version() == Some(ProtocolVersion::V2025_03_26) =>
             {
                 let inside: usize = messages.iter().map(|message| message.len()).sum();
@@ -248,20 +256,20 @@ impl LineSession {
                 }
                 return received;
             }
-            Received::Batch(_) | Received::Noise => {
+            ParsedLine::Batch(_) | ParsedLine::Noise => {
                 let mut received = self.deliver(responses);
                 self.record_stray_output(&line);
                 received.add(NotResponse::unsolicited(size));
                 return received;
             }
-            Received::Broken {
+            ParsedLine::Invalid {
                 id: Some(id),
                 problem,
             } => {
                 let reply = Reply::Invalid(problem);
-                return self.push_response(AnswerId::Ours(id), reply, size, responses);
+                return self.push_response(ResponseId::Number(id), reply, size, responses);
             }
-            Received::Broken { id: None, problem } => {
+            ParsedLine::Invalid { id: None, problem } => {
                 tracing::debug!(server = %self.peer.context.server, %problem, "message discarded");
                 return NotResponse::unsolicited(size);
             }
@@ -269,14 +277,14 @@ impl LineSession {
         // Narrow `line` to the result in place. A second handle would cost two atomic operations.
         line.truncate(result.end);
         line.advance(result.start);
-        let reply = Reply::Result(Answer::new(line, shape, permit.take()));
+        let reply = Reply::Result(RawResult::new(line, index, permit.take()));
         self.push_response(id, reply, size, responses)
     }
 
     /// Appends a response, and delivers the batch when it is full.
     fn push_response(
         &self,
-        id: AnswerId,
+        id: ResponseId,
         reply: Reply,
         size: usize,
         responses: &mut Vec<ReceivedResponse>,

@@ -11,7 +11,7 @@ use super::line::LineSession;
 use super::request_table::{PendingRequest, Reply, RequestKind};
 use super::{Delivery, RequestError, SessionEnd};
 use switchboard_wire::encode;
-use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::Progress;
 use switchboard_wire::sync::lock;
 
@@ -77,7 +77,7 @@ impl LineSession {
         &self,
         options: RequestOptions,
         encode: impl Fn(u64) -> Vec<u8>,
-    ) -> impl Future<Output = Result<Answer, RequestError>> {
+    ) -> impl Future<Output = Result<RawResult, RequestError>> {
         let mut outcome = self.send_request(options, &encode);
         // Match by reference: moving the value into the match would store it twice in the future.
         async move {
@@ -100,7 +100,7 @@ impl LineSession {
         mut options: RequestOptions,
         mut size: usize,
         encode: impl Fn(u64) -> Vec<u8>,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let clock = &self.peer.clock;
         let deadline = options.deadline.start(clock);
         loop {
@@ -206,7 +206,7 @@ struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    async fn response(&mut self) -> Result<Answer, RequestError> {
+    async fn response(&mut self) -> Result<RawResult, RequestError> {
         let reply = (&mut self.response).await;
         self.guard.is_open = false;
         match reply {

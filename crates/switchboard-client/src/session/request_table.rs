@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use super::deadline::{ActivityClock, DeadlineCheck, Expired, RunningDeadline};
 use super::query::needs_no_cancel;
 use super::{Delivery, RequestError, SessionEnd};
-use switchboard_wire::jsonrpc::{Answer, AnswerId, InvalidMessage};
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult, ResponseId};
 use switchboard_wire::mcp::{ErrorObject, Progress};
 
 /// How a request ended.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    Result(Answer),
+    Result(RawResult),
     Error(ErrorObject),
     /// The server responded, but the response is invalid.
     Invalid(InvalidMessage),
@@ -36,7 +36,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    pub(super) fn into_result(self) -> Result<Answer, RequestError> {
+    pub(super) fn into_result(self) -> Result<RawResult, RequestError> {
         Err(match self {
             Self::Result(result) => return Ok(result),
             Self::Error(error) => RequestError::ErrorResponse(error),
@@ -196,15 +196,15 @@ impl RequestTable {
     /// Takes out the request that this response answers.
     pub(super) fn take_for_response(
         &mut self,
-        id: AnswerId,
+        id: ResponseId,
         reply: &Reply,
     ) -> Option<PendingRequest> {
         let request = match (id, reply) {
-            (AnswerId::Ours(id), _) => self.take(id),
-            (AnswerId::Null, Reply::Error(_)) => self.take_single(),
-            (AnswerId::Null | AnswerId::Foreign, _) => None,
+            (ResponseId::Number(id), _) => self.take(id),
+            (ResponseId::Null, Reply::Error(_)) => self.take_single(),
+            (ResponseId::Null | ResponseId::Unknown, _) => None,
         };
-        let was_used = matches!(id, AnswerId::Ours(id) if (1..=self.last_id).contains(&id));
+        let was_used = matches!(id, ResponseId::Number(id) if (1..=self.last_id).contains(&id));
         if request.is_none() && !was_used {
             self.unknown_ids += 1;
         }

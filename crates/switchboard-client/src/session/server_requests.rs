@@ -95,7 +95,7 @@ impl ServerRequests {
     /// Handles `notifications/cancelled`. The request counts as in flight until its task has ended, so
     /// that a server cannot exceed the limit by cancelling.
     pub(super) fn cancel(&self, params: &[u8]) {
-        let id = decode::cancelled(params);
+        let id = decode::cancelled_id(params);
         let cancelled = id.and_then(|id| lock(&self.in_flight).get(&id).cloned());
         if let Some(cancel) = cancelled {
             cancel.cancel();
@@ -244,5 +244,5 @@ fn is_valid_root(root: &Root, context: &SessionContext) -> bool {
 }
 
 fn respond<S: Outgoing>(session: &Arc<S>, id: &RequestId, result: Result<&Value, &ErrorObject>) {
-    session.send_notification(encode::answer(id, result));
+    session.send_notification(encode::response(id, result));
 }

@@ -24,7 +24,7 @@ pub(super) use modern::ListenEnd;
 
 use super::Session;
 use switchboard_wire::decode;
-use switchboard_wire::decode::SubscriptionNotice;
+use switchboard_wire::decode::SubscriptionNotification;
 use switchboard_wire::mcp::Era;
 use switchboard_wire::sync::lock;
 
@@ -326,7 +326,11 @@ impl Subscriptions {
         if lock(&self.state).uris.is_empty() {
             return;
         }
-        let Some(SubscriptionNotice { uri, listen, .. }) = decode::subscription_notice(params)
+        let Some(SubscriptionNotification {
+            uri,
+            listen_request,
+            ..
+        }) = decode::subscription_notification(params)
         else {
             return;
         };
@@ -334,7 +338,7 @@ impl Subscriptions {
         let is_ours = |id: u64| {
             state.listens.is_empty() || state.listens.iter().any(|listen| listen.has_id(id))
         };
-        if !listen.is_none_or(is_ours) {
+        if !listen_request.is_none_or(is_ours) {
             return;
         }
         state.record_update(&uri.unwrap_or_default());
@@ -350,16 +354,16 @@ impl Subscriptions {
         if lock(&self.state).listens.is_empty() {
             return;
         }
-        let Some(notification) = decode::subscription_notice(params) else {
+        let Some(notification) = decode::subscription_notification(params) else {
             return;
         };
         let listen = {
             let state = lock(&self.state);
             let mut listens = state.listens.iter();
-            let acknowledged = match notification.listen {
+            let acknowledged = match notification.listen_request {
                 Some(id) => listens.find(|listen| listen.has_id(id)),
                 // Without an id it can only belong to the request that waits for it.
-                None if notification.agreed.is_some() => {
+                None if notification.accepted_uris.is_some() => {
                     listens.find(|listen| !listen.is_acknowledged.is_cancelled())
                 }
                 None => None,
@@ -367,7 +371,7 @@ impl Subscriptions {
             acknowledged.cloned()
         };
         let Some(listen) = listen else { return };
-        let accepted = notification.agreed.unwrap_or_default();
+        let accepted = notification.accepted_uris.unwrap_or_default();
         let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
         let why: Arc<str> = "the server did not accept the subscription".into();
         for uri in &listen.uris {
@@ -387,7 +391,7 @@ impl Subscriptions {
         if state.listens.is_empty() {
             return;
         }
-        let Some(id) = decode::cancelled_number(params) else {
+        let Some(id) = decode::cancelled_id_number(params) else {
             return;
         };
         if let Some(listen) = state.listens.iter().find(|listen| listen.has_id(id)) {

@@ -20,7 +20,7 @@ use poll::TaskPoller;
 use switchboard_wire::BoxFuture;
 use switchboard_wire::decode;
 use switchboard_wire::decode::Task;
-use switchboard_wire::jsonrpc::{Answer, InvalidMessage};
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
 use switchboard_wire::mcp::{CallToolResult, Era};
 
 /// The tool that a call goes to. It outlives a session, so that a task can be polled on the next one.
@@ -43,7 +43,7 @@ pub trait CallTarget: std::fmt::Debug + Sync {
 pub(super) fn created_task(
     session: &Session,
     request: &ToolRequest<'_>,
-    result: &Answer,
+    result: &RawResult,
 ) -> Option<Result<Box<Task>, InvalidMessage>> {
     session.peer()?.task_ttl(request)?;
     decode::created_task(result)

@@ -105,7 +105,7 @@ impl Session {
     ) -> Option<Duration> {
         let peer = self
             .peer()
-            .filter(|_| error.code == ErrorObject::VISIT_REQUIRED)?;
+            .filter(|_| error.code == ErrorObject::URL_ELICITATION_REQUIRED)?;
         let started_at = Instant::now();
         tokio::select! {
             biased;

@@ -10,12 +10,12 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use switchboard_wire::memory_budget::{FREE, Held};
+use switchboard_wire::memory_budget::{MemoryPermit, UNCOUNTED_BYTES};
 
 /// Lines up to this size, in bytes, are copied into `text`.
 const COPY_LIMIT: usize = 4 * 1024;
 // A copied line never holds a permit of the memory budget.
-const _: () = assert!(COPY_LIMIT <= FREE);
+const _: () = assert!(COPY_LIMIT <= UNCOUNTED_BYTES);
 /// Largest queue whose allocations are worth recycling.
 const MAX_RECYCLED_LINES: usize = 64;
 const MAX_RECYCLED_TEXT: usize = 64 * 1024;
@@ -46,7 +46,7 @@ struct QueuedLine {
 struct LongLine {
     line: Vec<u8>,
     /// Returned to the memory budget when the line is dropped.
-    _permit: Option<Held>,
+    _permit: Option<MemoryPermit>,
 }
 
 impl LineQueue {
@@ -59,7 +59,7 @@ impl LineQueue {
         self.bytes
     }
 
-    pub(super) fn push(&mut self, id: Option<u64>, line: Vec<u8>, permit: Option<Held>) {
+    pub(super) fn push(&mut self, id: Option<u64>, line: Vec<u8>, permit: Option<MemoryPermit>) {
         let remaining = line.len();
         self.bytes += remaining;
         let long = if remaining > COPY_LIMIT {

@@ -17,7 +17,7 @@ use switchboard_wire::mcp::{
     CallToolResult, Era, ErrorObject, Json, Progress, ProtocolVersion, ServerCapabilities,
     ToolDefinition,
 };
-use switchboard_wire::schema::{Checked, CompiledSchema};
+use switchboard_wire::schema::{CompiledSchema, Validation};
 use switchboard_wire::sync::lock;
 use switchboard_wire::{BoxFuture, LocalCall, LocalServer, ProgressSink};
 use tokio::sync::mpsc;
@@ -175,7 +175,7 @@ impl Dispatcher {
         };
         let schema = self.schema_of(tool, &tools);
         let arguments = Value::Object(arguments.unwrap_or_default());
-        if let Checked::Violates(violations) = schema.check(&arguments) {
+        if let Validation::Invalid(violations) = schema.validate(&arguments) {
             let violations: Vec<_> = violations.iter().map(ToString::to_string).collect();
             return to_result(&CallToolResult::error(format!(
                 "{name} was not called, because its arguments do not match its input schema: {}. \

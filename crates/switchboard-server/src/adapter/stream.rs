@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use switchboard_wire::limits::Limits;
-use switchboard_wire::lines::{LetGo, Line, Lines};
+use switchboard_wire::lines::{DiscardReason, Line, LineReader};
 use switchboard_wire::mcp::{ErrorObject, Json};
-use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::{ByteStreams, Connector};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
@@ -199,11 +199,14 @@ impl ConnectionTask {
 
     async fn read(&self, mut reader: impl AsyncRead + Unpin) -> String {
         let limits = Limits::default();
-        let mut lines = Lines::new(limits.message_bytes, &Budget::new(limits.memory_bytes));
+        let mut lines = LineReader::new(
+            limits.message_bytes,
+            &MemoryBudget::new(limits.memory_bytes),
+        );
         let mut pending = PendingNotifications::default();
         loop {
             tokio::select! {
-                read = reader.read_buf(lines.room()) => match read {
+                read = reader.read_buf(lines.read_buffer()) => match read {
                     Ok(0) => return "the server closed it".to_owned(),
                     Ok(_) => {}
                     Err(error) => return format!("read failed: {error}"),
@@ -226,25 +229,30 @@ impl ConnectionTask {
 
     fn handle_line(&self, line: Line, pending: &mut PendingNotifications) {
         match line {
-            Line::Complete(line, _held) => match std::str::from_utf8(&line) {
+            Line::Complete(line, _permit) => match std::str::from_utf8(&line) {
                 Ok(text) => self.handle_message(text.trim(), pending),
                 Err(_) => tracing::debug!("in-process server sent a line that is not UTF-8"),
             },
-            Line::Long(line, held) => self.handle_line(Line::Complete(line.join(), held), pending),
-            Line::LetGo { id: Some(id), why } => {
-                let why = match why {
-                    LetGo::TooLong => {
+            Line::Long(line, permit) => {
+                self.handle_line(Line::Complete(line.join(), permit), pending);
+            }
+            Line::Discarded {
+                id: Some(id),
+                reason,
+            } => {
+                let message = match reason {
+                    DiscardReason::TooLong => {
                         "the response exceeds the message size limit; request less at a time"
                     }
-                    LetGo::NoRoom => {
+                    DiscardReason::OverMemoryBudget => {
                         "the response exceeds the memory limit for messages; request less at a time"
                     }
                 };
-                let error = ErrorObject::new(ErrorObject::INTERNAL, why);
+                let error = ErrorObject::new(ErrorObject::INTERNAL, message);
                 self.in_flight
                     .resolve(&Id::Number(id.into()), RequestOutcome::Failed(error));
             }
-            Line::LetGo { id: None, .. } => {
+            Line::Discarded { id: None, .. } => {
                 tracing::debug!("in-process server sent an oversized line");
             }
         }

@@ -1,32 +1,35 @@
-//! How long an answer may be kept (modern era): a hint, read leniently.
+//! Decodes how long a result may be cached (modern era). Malformed hints count as missing.
 
 use std::time::Duration;
 
-use super::{parse, text};
+use super::parse;
+use crate::scan;
 
-/// No server decides that it is never asked again.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Longer times are lowered to this, so that every cached result is requested again eventually.
+const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long an answer is good for, and for whom.
+/// How long a result may be cached, and for whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Freshness {
-    /// Nothing, where the server does not say or what it says makes no sense.
+pub struct CacheHint {
+    /// Zero if the server sends no valid time.
     pub ttl: Duration,
+    /// Who may use the cached result.
     pub scope: CacheScope,
 }
 
-/// For whom an answer is good.
+/// Who may use a cached result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CacheScope {
-    /// For whoever asked, under the authorization that was used.
+    /// Only requests with the same authorization.
     #[default]
     Private,
+    /// All requests.
     Public,
 }
 
-impl Freshness {
-    /// Of two parts of one whole: the whole is as good as the worse of them.
-    pub fn and(self, other: Self) -> Self {
+impl CacheHint {
+    /// Combines the hints of two pages of one listing: the shorter time and the narrower scope.
+    pub fn combine(self, other: Self) -> Self {
         Self {
             ttl: self.ttl.min(other.ttl),
             scope: self.scope.min(other.scope),
@@ -34,15 +37,16 @@ impl Freshness {
     }
 }
 
-/// A time in milliseconds. What is negative or no number is none at all.
-pub(super) fn ttl(written: &[u8]) -> Duration {
-    let millis = parse::<f64>(written).filter(|millis| *millis > 0.0);
-    let most = LONGEST.as_secs_f64();
-    Duration::from_secs_f64((millis.unwrap_or(0.0) / 1_000.0).min(most))
+/// Decodes `ttlMs`.
+pub(super) fn ttl(value: &[u8]) -> Duration {
+    let millis = parse::<f64>(value).filter(|millis| *millis > 0.0);
+    let seconds = millis.unwrap_or(0.0) / 1_000.0;
+    Duration::from_secs_f64(seconds.min(MAX_TTL.as_secs_f64()))
 }
 
-pub(super) fn scope(written: &[u8]) -> CacheScope {
-    match text(written).as_deref() {
+/// Decodes `cacheScope`.
+pub(super) fn scope(value: &[u8]) -> CacheScope {
+    match scan::string_value(value).as_deref() {
         Some("public") => CacheScope::Public,
         _ => CacheScope::Private,
     }

@@ -1,129 +1,101 @@
-//! Answers that are no result yet: the server asks for something first (modern era).
+//! Decodes `input_required` results: the server needs input before it can respond (modern era).
 
 use std::borrow::Cow;
 
-use super::{Task, cut, json, task, text};
-use crate::jsonrpc::{Answer, InvalidMessage};
+use super::InvalidMessage;
+use super::results::{IncompleteResult, incomplete_type};
+use crate::jsonrpc::RawResult;
 use crate::mcp::Json;
 use crate::scan;
 
-/// More questions at a time than this nobody answers.
-const MOST_QUESTIONS: usize = 32;
+/// Maximum number of input requests in one result.
+const MAX_INPUT_REQUESTS: usize = 32;
 
-/// Why an answer to a call is not its result.
-#[derive(Debug, PartialEq)]
-pub enum NoResult {
-    Unusable(InvalidMessage),
-    /// The server wants to know something first.
-    InputRequired(Box<InputRequired>),
-    /// It is to be had later: the server made a task of the call.
-    Task(Box<Task>),
-}
-
-impl From<InvalidMessage> for NoResult {
-    fn from(problem: InvalidMessage) -> Self {
-        Self::Unusable(problem)
-    }
-}
-
-/// What the server wants to know before it goes on.
+/// The input that a server needs before it continues.
 #[derive(Debug, Default, PartialEq)]
 pub struct InputRequired {
-    /// In the order of the server, no name twice.
+    /// The requests, in the order of the server. Keys are unique.
     pub requests: Vec<InputRequest>,
-    /// What it wants to be reminded of: a string as it was written, which nobody looks into.
+    /// Opaque state that goes back to the server: the JSON text of a string.
     pub state: Option<Json>,
 }
 
+/// One request for input.
 #[derive(Debug, PartialEq)]
 pub struct InputRequest {
-    /// How the server calls this question.
+    /// The server's key for the request. The response is sent back under this key.
     pub key: String,
     pub method: String,
     pub params: Json,
 }
 
-/// What the server wants to know before it answers, if this is no answer yet.
-pub fn asked_in(answer: &Answer) -> Result<Option<Box<InputRequired>>, InvalidMessage> {
-    let mut kind = None;
-    answer.members(|key, value| {
+/// Returns the input that the server needs, or `None` if the result is complete. For methods other than
+/// `tools/call`, which cannot become tasks.
+pub fn find_input_required(
+    result: &RawResult,
+) -> Result<Option<Box<InputRequired>>, InvalidMessage> {
+    let mut result_type = None;
+    result.members(|key, value| {
         if key == b"resultType" {
-            kind = Some(value);
+            result_type = Some(value);
         }
     })?;
-    let Some(kind) = kind.filter(|kind| *kind != b"\"complete\"") else {
+    let Some(result_type) = incomplete_type(result_type) else {
         return Ok(None);
     };
-    match no_result(answer, kind) {
-        NoResult::InputRequired(asked) => Ok(Some(asked)),
-        NoResult::Unusable(problem) => Err(problem),
-        NoResult::Task(_) => Err(InvalidMessage::malformed(
-            "a task, where only calls may become one",
+    match IncompleteResult::decode(result, result_type) {
+        IncompleteResult::InputRequired(input) => Ok(Some(input)),
+        IncompleteResult::Invalid(problem) => Err(problem),
+        IncompleteResult::Task(_) => Err(InvalidMessage::malformed(
+            "the server created a task, but only tool calls may become tasks",
         )),
     }
 }
 
-/// What an answer is that is not complete.
-#[cold]
-pub(super) fn no_result(answer: &Answer, kind: &[u8]) -> NoResult {
-    let read = match text(kind).as_deref() {
-        Some("input_required") => {
-            input_required(answer).map(|asked| NoResult::InputRequired(Box::new(asked)))
-        }
-        // The task has only begun: its end is not to be found here.
-        Some("task") => task(answer, 0).map(|task| NoResult::Task(Box::new(task))),
-        _ => {
-            let kind = cut(String::from_utf8_lossy(kind).into_owned(), 100);
-            Err(InvalidMessage::malformed(format!(
-                "a result of the unknown type {kind}"
-            )))
-        }
-    };
-    read.unwrap_or_else(NoResult::from)
-}
-
-fn input_required(answer: &Answer) -> Result<InputRequired, InvalidMessage> {
+/// Decodes a result whose `resultType` is `input_required`.
+pub(super) fn decode_input_required(result: &RawResult) -> Result<InputRequired, InvalidMessage> {
     let (mut requests, mut state) = (None, None);
-    answer.members(|key, value| match key {
+    result.members(|key, value| match key {
         b"inputRequests" => requests = Some(value),
         b"requestState" => state = Some(value),
         _ => {}
     })?;
-    let given = |value: &&[u8]| *value != b"null";
-    let state = match state.filter(given) {
+    let is_present = |value: &&[u8]| *value != b"null";
+    let state = match state.filter(is_present) {
         None => None,
-        Some(written) if written.starts_with(b"\"") => Some(
-            json(written)
-                .ok_or_else(|| InvalidMessage::malformed("`requestState` is not valid text"))?,
-        ),
+        Some(value) if value.starts_with(b"\"") => {
+            let state = Json::parse_bytes(value);
+            Some(state.ok_or_else(|| InvalidMessage::malformed("`requestState` is not UTF-8"))?)
+        }
         Some(_) => return Err(InvalidMessage::malformed("`requestState` is not a string")),
     };
-    let requests = match requests.filter(given) {
-        Some(written) => input_requests(written)?,
+    let requests = match requests.filter(is_present) {
+        Some(value) => input_requests(value)?,
         None => Vec::new(),
     };
     if requests.is_empty() && state.is_none() {
         return Err(InvalidMessage::malformed(
-            "it asks for input, but says not for which",
+            "an `input_required` result has neither `inputRequests` nor `requestState`",
         ));
     }
     Ok(InputRequired { requests, state })
 }
 
-pub(super) fn input_requests(written: &[u8]) -> Result<Vec<InputRequest>, InvalidMessage> {
+/// Decodes `inputRequests`.
+pub(super) fn input_requests(object: &[u8]) -> Result<Vec<InputRequest>, InvalidMessage> {
     let mut requests = Vec::new();
-    let mut problem = None;
-    let scanned = scan::members(written, |key, value| {
-        if problem.is_none() {
+    let mut first_error = None;
+    let scanned = scan::members(object, |key, value| {
+        if first_error.is_none() {
             match input_request(&key, value, &requests) {
                 Ok(request) => requests.push(request),
-                Err(what) => problem = Some(what),
+                Err(error) => first_error = Some(error),
             }
         }
     });
-    match (scanned, problem) {
+    match (scanned, first_error) {
         (Ok(()), None) => Ok(requests),
-        (_, Some(what)) => Err(InvalidMessage::malformed(what)),
+        (_, Some(error)) => Err(InvalidMessage::Malformed(error)),
         (Err(_), None) => Err(InvalidMessage::malformed(
             "`inputRequests` is not an object",
         )),
@@ -133,32 +105,29 @@ pub(super) fn input_requests(written: &[u8]) -> Result<Vec<InputRequest>, Invali
 fn input_request(
     key: &[u8],
     value: &[u8],
-    before: &[InputRequest],
+    previous: &[InputRequest],
 ) -> Result<InputRequest, String> {
     let key = std::str::from_utf8(key)
-        .map_err(|_| "a name in `inputRequests` is not valid text")?
+        .map_err(|_| "a key of `inputRequests` is not UTF-8")?
         .to_owned();
-    if before.iter().any(|request| request.key == key) {
-        return Err("a name in `inputRequests` stands twice".to_owned());
+    if previous.iter().any(|request| request.key == key) {
+        return Err("`inputRequests` has a duplicate key".to_owned());
     }
-    if before.len() == MOST_QUESTIONS {
+    if previous.len() == MAX_INPUT_REQUESTS {
         return Err(format!(
-            "it asks for more than {MOST_QUESTIONS} things at a time"
+            "`inputRequests` has more than {MAX_INPUT_REQUESTS} requests"
         ));
     }
     let (mut method, mut params) = (None, None);
     scan::members(value, |key, value| match &*key {
-        b"method" => method = text(value).map(Cow::into_owned),
-        b"params" => params = json(value),
+        b"method" => method = scan::string_value(value).map(Cow::into_owned),
+        b"params" => params = Json::parse_bytes(value),
         _ => {}
     })
-    .map_err(|_| "a request for input is not an object")?;
+    .map_err(|_| "a request in `inputRequests` is not an object")?;
     Ok(InputRequest {
         key,
-        method: method.ok_or("a request for input has no `method`")?,
-        params: match params {
-            Some(params) => params,
-            None => json(b"{}").ok_or("a request for input has no `params`")?,
-        },
+        method: method.ok_or("a request in `inputRequests` has no `method`")?,
+        params: params.unwrap_or_else(|| Json::owned("{}")),
     })
 }

@@ -1,127 +1,152 @@
-//! Pages of what a server has: tools, resources, templates, prompts.
+//! Decodes pages of listings: tools, resources, resource templates and prompts.
 //!
-//! One malformed item is left out and told; it does not take the others with it.
+//! A malformed item is skipped and reported; the other items of the page are kept.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-use super::{Freshness, cache_hint, parse, scan, without_place};
-use crate::jsonrpc::{Answer, InvalidMessage};
+use super::{CacheHint, InvalidMessage, cache_hint, parse};
+use crate::jsonrpc::RawResult;
 use crate::mcp::{
     Json, Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport, ToolAnnotations,
     ToolDefinition,
 };
+use crate::scan;
 
-/// The longest name; the protocol suggests 128 for those of tools.
-const NAME_BYTES: usize = 1024;
-/// The longest address.
-const URI_BYTES: usize = 64 * 1024;
-/// How many arguments of one prompt are kept.
-const ARGUMENTS: usize = 256;
-/// How many of the items that could not be used are told.
-const LEFT_OUT: usize = 100;
+/// Items with longer names are skipped. For tools, the protocol suggests at most 128 characters.
+const MAX_NAME_BYTES: usize = 1024;
+/// Items with longer URIs are skipped.
+const MAX_URI_BYTES: usize = 64 * 1024;
+/// Further arguments of a prompt are dropped.
+const MAX_PROMPT_ARGUMENTS: usize = 256;
+/// Maximum number of entries in [`Page::skipped`].
+const MAX_REPORTED: usize = 100;
 
 /// One page of a listing.
 #[derive(Debug, PartialEq)]
 pub struct Page<T> {
+    /// The items that could be decoded.
     pub items: Vec<T>,
-    pub left_out: Vec<LeftOut>,
-    /// `Some("")` is a cursor; only an absent one ends the list.
+    /// Items that were skipped, or decoded only in part. At most 100.
+    pub skipped: Vec<SkippedItem>,
+    /// The cursor of the next page. The empty string is a cursor, too; only `None` ends the listing.
     pub next_cursor: Option<String>,
-    /// There was more on it than was asked for.
-    pub is_cut: bool,
-    /// How large the page was.
+    /// The page has more items than the caller's maximum. The others are dropped.
+    pub is_truncated: bool,
+    /// Size of the page, in bytes.
     pub bytes: usize,
-    /// How long it is good for.
-    pub freshness: Freshness,
+    /// How long the page may be cached.
+    pub cache_hint: CacheHint,
 }
 
 impl<T> Page<T> {
-    /// All there is.
-    pub fn only(items: Vec<T>) -> Self {
+    /// A page that is a whole listing.
+    pub fn single(items: Vec<T>) -> Self {
         Self {
             items,
-            left_out: Vec::new(),
+            skipped: Vec::new(),
             next_cursor: None,
-            is_cut: false,
+            is_truncated: false,
             bytes: 0,
-            freshness: Freshness::default(),
+            cache_hint: CacheHint::default(),
         }
     }
 }
 
-/// An item of a list that could not be used, or not in full.
+/// An item of a listing that was skipped, or decoded only in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The item's name, or its place in the list.
-    pub what: String,
-    pub why: String,
+pub struct SkippedItem {
+    /// The name of the item, or its position if it has no usable name.
+    pub name: String,
+    /// What is wrong with the item.
+    pub reason: String,
 }
 
-/// What an item is if it can be used; else its name, if it has one, and why not. What is wrong but
-/// bearable is noted.
-pub type Item<T> = fn(&[u8], &mut Vec<LeftOut>) -> Result<T, (Option<String>, String)>;
+/// Why an item was skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidItem {
+    /// The name, if the item has a usable one.
+    name: Option<String>,
+    reason: String,
+}
 
-/// Decodes one page, and of it no more than `most` items, which stand under `key`.
+impl InvalidItem {
+    fn new(name: Option<String>, reason: impl Into<String>) -> Self {
+        Self {
+            name,
+            reason: reason.into(),
+        }
+    }
+
+    /// An item that is not JSON, or in which a member has the wrong type.
+    fn from_json_error(bytes: &[u8], error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        // The line and column refer to the text of the item, which users cannot see.
+        let reason = text.split(" at line ").next().unwrap_or(&text);
+        Self::new(name_of(bytes), reason)
+    }
+}
+
+/// Decodes one item. Defects that do not make it unusable are added to the list.
+pub type DecodeItem<T> = fn(&[u8], &mut Vec<SkippedItem>) -> Result<T, InvalidItem>;
+
+/// Decodes one page, with at most `max_items` items from the array `key`.
 pub fn page<T>(
-    answer: &Answer,
+    result: &RawResult,
     key: &str,
-    most: usize,
-    item: Item<T>,
+    max_items: usize,
+    decode_item: DecodeItem<T>,
 ) -> Result<Page<T>, InvalidMessage> {
-    let mut page = Page::only(Vec::new());
-    page.bytes = answer.text.len();
-    let mut list = None;
-    answer.members(|name, value| match name {
-        b"ttlMs" => page.freshness.ttl = cache_hint::ttl(value),
-        b"cacheScope" => page.freshness.scope = cache_hint::scope(value),
+    let mut page = Page::single(Vec::new());
+    page.bytes = result.text.len();
+    let mut array = None;
+    result.members(|name, value| match name {
+        b"ttlMs" => page.cache_hint.ttl = cache_hint::ttl(value),
+        b"cacheScope" => page.cache_hint.scope = cache_hint::scope(value),
         b"nextCursor" if value != b"null" => match parse(value) {
             Some(cursor) => page.next_cursor = Some(cursor),
-            None => page.left_out.push(LeftOut {
-                what: "list".to_owned(),
-                why: "the cursor of the next page is not a string".to_owned(),
+            None => page.skipped.push(SkippedItem {
+                name: "list".to_owned(),
+                reason: "the cursor of the next page is not a string".to_owned(),
             }),
         },
-        name if name == key.as_bytes() => list = Some(value),
+        name if name == key.as_bytes() => array = Some(value),
         _ => {}
     })?;
-    let list = list.ok_or_else(|| InvalidMessage::malformed(format!("no `{key}` in it")))?;
-    for (index, element) in scan::elements(list).enumerate() {
+    let array = array.ok_or_else(|| InvalidMessage::malformed(format!("no `{key}`")))?;
+    for (index, element) in scan::elements(array).enumerate() {
         let element =
             element.map_err(|_| InvalidMessage::malformed(format!("`{key}` is not an array")))?;
-        if index == most {
-            page.is_cut = true;
+        if index == max_items {
+            page.is_truncated = true;
             break;
         }
-        match item(element, &mut page.left_out) {
+        match decode_item(element, &mut page.skipped) {
             Ok(item) => page.items.push(item),
-            Err((name, why)) => {
-                let what = name.unwrap_or_else(|| format!("number {}", index + 1));
-                page.left_out.push(LeftOut { what, why });
+            Err(InvalidItem { name, reason }) => {
+                let name = name.unwrap_or_else(|| format!("number {}", index + 1));
+                page.skipped.push(SkippedItem { name, reason });
             }
         }
-        page.left_out.truncate(LEFT_OUT);
+        page.skipped.truncate(MAX_REPORTED);
     }
     Ok(page)
 }
 
 impl<'de> Deserialize<'de> for ToolDefinition {
-    /// Reads a tool as tolerantly as if its server had listed it.
+    /// Decodes a tool like an element of a `tools/list` result.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Json::deserialize(deserializer)?;
         tool(raw.as_str().as_bytes(), &mut Vec::new())
-            .map_err(|(_, why)| serde::de::Error::custom(why))
+            .map_err(|invalid| serde::de::Error::custom(invalid.reason))
     }
 }
 
-/// One tool of a listing; what is wrong but bearable is noted.
-pub fn tool(
-    bytes: &[u8],
-    notes: &mut Vec<LeftOut>,
-) -> Result<ToolDefinition, (Option<String>, String)> {
+/// Decodes one tool.
+pub fn tool(bytes: &[u8], defects: &mut Vec<SkippedItem>) -> Result<ToolDefinition, InvalidItem> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", expecting = "an object")]
-    struct Written {
+    struct RawTool {
         name: Option<String>,
         #[serde(default)]
         title: Option<String>,
@@ -134,41 +159,40 @@ pub fn tool(
         #[serde(rename = "_meta")]
         meta: Option<Json>,
     }
-    let written: Written =
-        serde_json::from_slice(bytes).map_err(|error| (name_of(bytes), without_place(&error)))?;
-    let name = written
+    let raw: RawTool = deserialize_item(bytes)?;
+    let name = raw
         .name
         .filter(|name| !name.is_empty())
-        .ok_or_else(|| (None, "it has no name".to_owned()))?;
-    if name.len() > NAME_BYTES {
-        return Err((None, format!("its name is longer than {NAME_BYTES} bytes")));
+        .ok_or_else(|| InvalidItem::new(None, "it has no name"))?;
+    if name.len() > MAX_NAME_BYTES {
+        let reason = format!("its name is longer than {MAX_NAME_BYTES} bytes");
+        return Err(InvalidItem::new(None, reason));
     }
-    let Some(input_schema) = written.input_schema else {
-        return Err((Some(name), "it has no `inputSchema`".to_owned()));
+    let Some(input_schema) = raw.input_schema else {
+        return Err(InvalidItem::new(Some(name), "it has no `inputSchema`"));
     };
-    let annotations = match written.annotations {
+    let annotations = match raw.annotations {
         None => ToolAnnotations::default(),
         Some(raw) => parse(raw.as_str().as_bytes()).unwrap_or_else(|| {
-            let why = "its annotations are malformed and were ignored".to_owned();
-            notes.push(LeftOut {
-                what: name.clone(),
-                why,
+            defects.push(SkippedItem {
+                name: name.clone(),
+                reason: "its annotations are malformed and were ignored".to_owned(),
             });
             ToolAnnotations::default()
         }),
     };
     let mut tool = ToolDefinition::new(name, input_schema).annotations(annotations);
-    tool.title = written.title;
-    tool.description = written.description;
-    tool.output_schema = written.output_schema;
-    tool.task_support = written
+    tool.title = raw.title;
+    tool.description = raw.description;
+    tool.output_schema = raw.output_schema;
+    tool.task_support = raw
         .execution
-        .map_or(TaskSupport::Forbidden, |raw| task_support(&raw));
-    tool.meta = written.meta;
+        .map_or(TaskSupport::Forbidden, |execution| task_support(&execution));
+    tool.meta = raw.meta;
     Ok(tool)
 }
 
-/// What is not understood goes without tasks.
+/// Decodes `execution`. Unknown values count as forbidden.
 fn task_support(execution: &Json) -> TaskSupport {
     let mut support = TaskSupport::Forbidden;
     let _ = scan::members(execution.as_str().as_bytes(), |key, value| {
@@ -183,6 +207,52 @@ fn task_support(execution: &Json) -> TaskSupport {
     support
 }
 
+/// Decodes one resource.
+pub fn resource(bytes: &[u8], _: &mut Vec<SkippedItem>) -> Result<Resource, InvalidItem> {
+    let mut resource: Resource = deserialize_item(bytes)?;
+    let uri = validate_key(&resource.uri, "`uri`", MAX_URI_BYTES)?;
+    if resource.name.is_empty() {
+        resource.name = uri.to_owned();
+    }
+    Ok(resource)
+}
+
+/// Decodes one resource template.
+pub fn resource_template(
+    bytes: &[u8],
+    _: &mut Vec<SkippedItem>,
+) -> Result<ResourceTemplate, InvalidItem> {
+    let mut template: ResourceTemplate = deserialize_item(bytes)?;
+    let uri = validate_key(&template.uri_template, "`uriTemplate`", MAX_URI_BYTES)?;
+    if template.name.is_empty() {
+        template.name = uri.to_owned();
+    }
+    Ok(template)
+}
+
+/// Decodes one prompt.
+pub fn prompt(bytes: &[u8], defects: &mut Vec<SkippedItem>) -> Result<Prompt, InvalidItem> {
+    let mut prompt: Prompt = deserialize_item(bytes)?;
+    validate_key(&prompt.name, "name", MAX_NAME_BYTES)?;
+    let has_valid_name = |argument: &PromptArgument| {
+        !argument.name.is_empty() && argument.name.len() <= MAX_NAME_BYTES
+    };
+    let count = prompt.arguments.len();
+    prompt.arguments.retain(has_valid_name);
+    prompt.arguments.truncate(MAX_PROMPT_ARGUMENTS);
+    if prompt.arguments.len() < count {
+        defects.push(SkippedItem {
+            name: prompt.name.clone(),
+            reason: "some of its arguments are invalid and were ignored".to_owned(),
+        });
+    }
+    Ok(prompt)
+}
+
+fn deserialize_item<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, InvalidItem> {
+    serde_json::from_slice(bytes).map_err(|error| InvalidItem::from_json_error(bytes, &error))
+}
+
 fn name_of(bytes: &[u8]) -> Option<String> {
     let mut name = None;
     let _ = scan::members(bytes, |key, value| {
@@ -193,54 +263,14 @@ fn name_of(bytes: &[u8]) -> Option<String> {
     name
 }
 
-/// One resource of a listing.
-pub fn resource(bytes: &[u8], _: &mut Vec<LeftOut>) -> Result<Resource, (Option<String>, String)> {
-    let mut resource: Resource = written(bytes)?;
-    let uri = usable(&resource.uri, "`uri`", URI_BYTES)?;
-    if resource.name.is_empty() {
-        resource.name = uri;
-    }
-    Ok(resource)
-}
-
-/// One template of a listing.
-pub fn resource_template(
-    bytes: &[u8],
-    _: &mut Vec<LeftOut>,
-) -> Result<ResourceTemplate, (Option<String>, String)> {
-    let mut template: ResourceTemplate = written(bytes)?;
-    let uri = usable(&template.uri_template, "`uriTemplate`", URI_BYTES)?;
-    if template.name.is_empty() {
-        template.name = uri;
-    }
-    Ok(template)
-}
-
-/// One prompt of a listing.
-pub fn prompt(bytes: &[u8], notes: &mut Vec<LeftOut>) -> Result<Prompt, (Option<String>, String)> {
-    let mut prompt: Prompt = written(bytes)?;
-    let name = usable(&prompt.name, "name", NAME_BYTES)?;
-    let named =
-        |argument: &PromptArgument| !argument.name.is_empty() && argument.name.len() <= NAME_BYTES;
-    let count = prompt.arguments.len();
-    prompt.arguments.retain(named);
-    prompt.arguments.truncate(ARGUMENTS);
-    if prompt.arguments.len() < count {
-        let why = "some of its arguments cannot be used and were left out".to_owned();
-        notes.push(LeftOut { what: name, why });
-    }
-    Ok(prompt)
-}
-
-fn written<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, (Option<String>, String)> {
-    serde_json::from_slice(bytes).map_err(|error| (name_of(bytes), without_place(&error)))
-}
-
-/// What an item is known by, if it can serve for that.
-fn usable(text: &str, what: &str, most: usize) -> Result<String, (Option<String>, String)> {
-    match text.len() {
-        0 => Err((None, format!("it has no {what}"))),
-        length if length > most => Err((None, format!("its {what} is longer than {most} bytes"))),
-        _ => Ok(text.to_owned()),
+/// Checks that the text that identifies an item is neither empty nor too long.
+fn validate_key<'a>(key: &'a str, what: &str, max_bytes: usize) -> Result<&'a str, InvalidItem> {
+    match key.len() {
+        0 => Err(InvalidItem::new(None, format!("it has no {what}"))),
+        length if length > max_bytes => {
+            let reason = format!("its {what} is longer than {max_bytes} bytes");
+            Err(InvalidItem::new(None, reason))
+        }
+        _ => Ok(key),
     }
 }

@@ -1,100 +1,110 @@
-//! What a server says of the resources that one asked to be told of.
+//! Decodes notifications of subscriptions: `resources/updated` and `subscriptions/acknowledged`.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::encode::Interests;
+use crate::encode::ListChangeFilter;
 
-/// Of two notices the parts that matter: that a resource was updated, and what a server agreed to tell.
+/// The members of both notifications that the client uses.
 #[derive(Debug, Default, PartialEq)]
-pub struct SubscriptionNotice<'a> {
-    /// Which resource.
+pub struct SubscriptionNotification<'a> {
+    /// The resource that was updated.
     pub uri: Option<Cow<'a, str>>,
-    /// To which request of ours it belongs; zero, which none of ours has, where it is none of them.
-    pub listen: Option<u64>,
-    /// The addresses that were agreed on.
-    pub agreed: Option<Vec<String>>,
-    /// The lists that were.
-    pub lists: Interests,
+    /// The id of the `subscriptions/listen` request that the notification belongs to. An id that is
+    /// not one of ours is 0, which no request has.
+    pub listen_request: Option<u64>,
+    /// The URIs that the server accepted.
+    pub accepted_uris: Option<Vec<String>>,
+    /// The list changes that the server accepted.
+    pub accepted_lists: ListChangeFilter,
 }
 
 #[derive(Deserialize)]
-struct Written<'a> {
+struct RawParams<'a> {
     #[serde(default, borrow)]
     uri: Option<Cow<'a, str>>,
     #[serde(default, rename = "_meta")]
-    meta: Option<Meta>,
+    meta: Option<RawMeta>,
     #[serde(default)]
-    notifications: Option<Agreed>,
+    notifications: Option<RawAccepted>,
 }
 
 #[derive(Deserialize)]
-struct Meta {
+struct RawMeta {
     #[serde(default, rename = "io.modelcontextprotocol/subscriptionId")]
-    subscription: Option<Id>,
+    subscription: Option<RawId>,
 }
 
-/// Some turn the number that they were sent into a text.
+/// Some servers send our integer ids back as strings.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Id {
+enum RawId {
     Number(u64),
-    Text(String),
+    String(String),
     Other(IgnoredAny),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Agreed {
+struct RawAccepted {
     #[serde(default)]
     resource_subscriptions: Option<Vec<String>>,
     #[serde(default)]
-    tools_list_changed: Option<Said>,
+    tools_list_changed: LenientBool,
     #[serde(default)]
-    resources_list_changed: Option<Said>,
+    resources_list_changed: LenientBool,
     #[serde(default)]
-    prompts_list_changed: Option<Said>,
+    prompts_list_changed: LenientBool,
 }
 
-/// What is no yes is a no.
+/// A flag. Any value but `true` counts as false.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Said {
-    Plainly(bool),
-    Otherwise(IgnoredAny),
+enum LenientBool {
+    Bool(bool),
+    Other(IgnoredAny),
 }
 
-fn is_yes(said: Option<&Said>) -> bool {
-    matches!(said, Some(Said::Plainly(true)))
+impl Default for LenientBool {
+    fn default() -> Self {
+        Self::Bool(false)
+    }
 }
 
-impl Agreed {
-    fn lists(&self) -> Interests {
-        Interests {
-            tools_list_changed: is_yes(self.tools_list_changed.as_ref()),
-            resources_list_changed: is_yes(self.resources_list_changed.as_ref()),
-            prompts_list_changed: is_yes(self.prompts_list_changed.as_ref()),
+impl LenientBool {
+    fn is_true(&self) -> bool {
+        matches!(self, Self::Bool(true))
+    }
+}
+
+impl RawAccepted {
+    fn lists(&self) -> ListChangeFilter {
+        ListChangeFilter {
+            tools_list_changed: self.tools_list_changed.is_true(),
+            resources_list_changed: self.resources_list_changed.is_true(),
+            prompts_list_changed: self.prompts_list_changed.is_true(),
         }
     }
 }
 
-pub fn subscription_notice(params: &[u8]) -> Option<SubscriptionNotice<'_>> {
-    let written: Written<'_> = serde_json::from_slice(params).ok()?;
-    let id = written.meta.and_then(|meta| meta.subscription);
-    let lists = written.notifications.as_ref().map(Agreed::lists);
-    Some(SubscriptionNotice {
-        uri: written.uri,
-        listen: id.map(|id| match id {
-            Id::Number(id) => id,
-            Id::Text(text) => text.parse().unwrap_or_default(),
-            Id::Other(_) => 0,
+/// Decodes the params of either notification.
+pub fn subscription_notification(params: &[u8]) -> Option<SubscriptionNotification<'_>> {
+    let raw: RawParams<'_> = serde_json::from_slice(params).ok()?;
+    let id = raw.meta.and_then(|meta| meta.subscription);
+    let accepted_lists = raw.notifications.as_ref().map(RawAccepted::lists);
+    Some(SubscriptionNotification {
+        uri: raw.uri,
+        listen_request: id.map(|id| match id {
+            RawId::Number(id) => id,
+            RawId::String(text) => text.parse().unwrap_or_default(),
+            RawId::Other(_) => 0,
         }),
-        agreed: written
+        accepted_uris: raw
             .notifications
-            .and_then(|agreed| agreed.resource_subscriptions),
-        lists: lists.unwrap_or_default(),
+            .and_then(|accepted| accepted.resource_subscriptions),
+        accepted_lists: accepted_lists.unwrap_or_default(),
     })
 }
 
@@ -103,33 +113,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notices_are_read_as_far_as_they_matter() {
-        let read = |text: &'static str| subscription_notice(text.as_bytes());
+    fn notifications_are_decoded_leniently() {
+        let decode = |text: &'static str| subscription_notification(text.as_bytes());
         let meta = "io.modelcontextprotocol/subscriptionId";
-        assert_eq!(read("7"), None);
-        let plain = read(r#"{"uri":"a:b","title":1}"#).unwrap();
-        assert_eq!((plain.uri.as_deref(), plain.listen), (Some("a:b"), None));
+        assert_eq!(decode("7"), None);
+        let without_id = decode(r#"{"uri":"a:b","title":1}"#).unwrap();
+        assert_eq!(
+            (without_id.uri.as_deref(), without_id.listen_request),
+            (Some("a:b"), None)
+        );
         for (id, expected) in [("7", 7), ("\"7\"", 7), ("\"x\"", 0), ("[1]", 0)] {
             let text = format!(r#"{{"uri":"a\/b","_meta":{{"{meta}":{id}}}}}"#);
-            let notice = subscription_notice(text.as_bytes()).unwrap();
+            let notification = subscription_notification(text.as_bytes()).unwrap();
             assert_eq!(
-                (notice.uri.as_deref(), notice.listen),
+                (notification.uri.as_deref(), notification.listen_request),
                 (Some("a/b"), Some(expected))
             );
         }
-        let agreed = read(r#"{"notifications":{"resourceSubscriptions":["a","b"]}}"#).unwrap();
-        assert_eq!(agreed.agreed.unwrap(), ["a", "b"]);
-        assert_eq!(agreed.lists, Interests::default());
-        let lists = read(
+        let uris = decode(r#"{"notifications":{"resourceSubscriptions":["a","b"]}}"#).unwrap();
+        assert_eq!(uris.accepted_uris.unwrap(), ["a", "b"]);
+        assert_eq!(uris.accepted_lists, ListChangeFilter::default());
+        let lists = decode(
             r#"{"notifications":{"toolsListChanged":true,"resourcesListChanged":null,
                 "promptsListChanged":"true","resourceSubscriptions":["a"]}}"#,
         )
         .unwrap();
-        assert_eq!(lists.agreed.unwrap(), ["a"]);
-        let tools_alone = Interests {
+        assert_eq!(lists.accepted_uris.unwrap(), ["a"]);
+        let only_tools = ListChangeFilter {
             tools_list_changed: true,
-            ..Interests::default()
+            ..ListChangeFilter::default()
         };
-        assert_eq!(lists.lists, tools_alone);
+        assert_eq!(lists.accepted_lists, only_tools);
     }
 }

@@ -1,133 +1,144 @@
-//! Tasks: what a server says of a call that it carries out in its own time, in both eras.
+//! Decodes tasks: tool calls that a server runs in the background, in both eras.
 //!
-//! Invariant: an id that is too long to be sent back is no id, and a status that nobody knows is no
-//! task.
+//! Invariant: a task with an id that is too long to be sent back, or with an unknown status, is
+//! rejected.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::input_required::{InputRequest, NoResult, input_requests};
-use super::{NOTE_BYTES, call_tool_result, cut, error_object, parse};
-use crate::jsonrpc::{Answer, InvalidMessage};
+use super::input_required::{InputRequest, input_requests};
+use super::results::{IncompleteResult, call_tool_result};
+use super::{InvalidMessage, MAX_STATUS_BYTES, parse};
+use crate::jsonrpc::{RawResult, decode_error_object};
 use crate::mcp::{CallToolResult, ErrorObject};
+use crate::text::truncate_marked;
 
-/// Longer ids than this are refused, in bytes: they go back with every request, in a header too.
-const TASK_ID_BYTES: usize = 1024;
-/// Longer times than this mean as much as this.
-const LONGEST_MS: f64 = 1e12;
+/// Maximum length of a task id, in bytes. It is sent back with every request, also in an HTTP header.
+const MAX_TASK_ID_BYTES: usize = 1024;
+/// Longer times are lowered to this, in milliseconds.
+const MAX_MILLIS: f64 = 1e12;
+/// An unknown status is truncated to this many bytes in messages.
+const MAX_SHOWN_STATUS_BYTES: usize = 100;
 
-/// A task as it stands.
+/// The state of a task, as the server reports it.
 #[derive(Debug, PartialEq)]
 pub struct Task {
+    /// The id, at most 1 KiB.
     pub id: String,
     pub status: TaskStatus,
-    /// The same in words, for people.
-    pub message: Option<String>,
-    /// How often the server wants to be asked.
-    pub interval: Option<Duration>,
-    /// How long after its beginning the server keeps it.
-    pub kept_for: Option<Duration>,
+    /// A description of the status for the user.
+    pub status_message: Option<String>,
+    /// How often the server wants to be polled.
+    pub poll_interval: Option<Duration>,
+    /// How long the server keeps the task after it was created.
+    pub ttl: Option<Duration>,
 }
 
+/// The status of a task.
 #[derive(Debug, PartialEq)]
 pub enum TaskStatus {
+    /// The task is running.
     Working,
-    /// With what the server wants to know (modern; older ones ask by requests of their own).
+    /// The server needs input. Legacy servers send no requests here, but requests of their own.
     InputRequired(Vec<InputRequest>),
-    /// With its result (modern; older ones are asked for it).
+    /// The task succeeded. Legacy servers send no result here; it has to be requested.
     Completed(Option<Box<CallToolResult>>),
-    /// With the server's words (modern).
+    /// The task failed. Only modern servers send the error here.
     Failed(Option<ErrorObject>),
+    /// The task was cancelled.
     Cancelled,
 }
 
-/// Whether a server of 2025-11-25 runs tool calls as tasks, and whether those can be cancelled.
-pub(super) fn capability(written: &[u8]) -> (bool, bool) {
-    let written: Value = parse(written).unwrap_or_default();
+/// Decodes the capability `tasks` of a 2025-11-25 server: whether tool calls can run as tasks, and
+/// whether tasks can be cancelled.
+pub(super) fn task_capability(value: &[u8]) -> (bool, bool) {
+    let capability: Value = parse(value).unwrap_or_default();
     let is_offered = |pointer: &str| {
-        written
+        capability
             .pointer(pointer)
             .is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
     };
     (is_offered("/requests/tools/call"), is_offered("/cancel"))
 }
 
-/// The task that a server of 2025-11-25 made of a call, if it made one.
-pub fn created_task(answer: &Answer) -> Result<Option<Task>, InvalidMessage> {
-    let mut written = None;
-    answer.members(|key, value| {
+/// Returns the task that a 2025-11-25 server created for a call, or `None` if the server responded with
+/// the result.
+pub fn created_task(result: &RawResult) -> Result<Option<Task>, InvalidMessage> {
+    let mut value = None;
+    result.members(|key, member| {
         if key == b"task" {
-            written = Some(value);
+            value = Some(member);
         }
     })?;
-    match written.and_then(|written| answer.part(written)) {
-        Some(part) => task(&part, 0).map(Some),
+    match value.and_then(|value| result.nested(value)) {
+        Some(nested) => task(&nested, 0).map(Some),
         None => Ok(None),
     }
 }
 
-/// Reads a task; of its result, if it has one, no more than `most` blocks.
-pub fn task(answer: &Answer, most: usize) -> Result<Task, InvalidMessage> {
+/// Decodes a task, with at most `max_blocks` content blocks of its result.
+pub fn task(raw: &RawResult, max_blocks: usize) -> Result<Task, InvalidMessage> {
     let (mut id, mut status, mut message) = (None::<String>, None::<String>, None::<String>);
-    let (mut interval, mut kept_for) = (None, None);
-    let (mut asked, mut result, mut error) = (None, None, None);
-    answer.members(|key, value| match key {
+    let (mut poll_interval, mut ttl) = (None, None);
+    let (mut requests, mut result, mut error) = (None, None, None);
+    raw.members(|key, value| match key {
         b"taskId" => id = parse(value),
         b"status" => status = parse(value),
         b"statusMessage" => message = parse(value),
-        b"pollIntervalMs" | b"pollInterval" => interval = duration(value),
-        b"ttlMs" | b"ttl" => kept_for = duration(value),
-        b"inputRequests" => asked = Some(value),
+        b"pollIntervalMs" | b"pollInterval" => poll_interval = duration(value),
+        b"ttlMs" | b"ttl" => ttl = duration(value),
+        b"inputRequests" => requests = Some(value),
         b"result" => result = Some(value),
         b"error" => error = Some(value),
         _ => {}
     })?;
     let id = id.filter(|id| !id.is_empty());
-    let id = id.ok_or_else(|| InvalidMessage::malformed("a task without `taskId`"))?;
-    if id.len() > TASK_ID_BYTES {
-        let why = format!("the id of its task is longer than {TASK_ID_BYTES} bytes");
-        return Err(InvalidMessage::Malformed(why));
+    let id = id.ok_or_else(|| InvalidMessage::malformed("a task has no `taskId`"))?;
+    if id.len() > MAX_TASK_ID_BYTES {
+        let problem = format!("the `taskId` of a task is longer than {MAX_TASK_ID_BYTES} bytes");
+        return Err(InvalidMessage::Malformed(problem));
     }
     let status = match status.as_deref() {
         Some("working") => TaskStatus::Working,
         Some("input_required") => {
-            let asked = asked.filter(|asked| *asked != b"null");
-            TaskStatus::InputRequired(asked.map(input_requests).transpose()?.unwrap_or_default())
+            let requests = requests.filter(|requests| *requests != b"null");
+            let requests = requests.map(input_requests).transpose()?;
+            TaskStatus::InputRequired(requests.unwrap_or_default())
         }
         Some("completed") => {
-            let result = result.and_then(|result| answer.part(result));
-            let result = result.map(|result| complete(&result, most)).transpose()?;
-            TaskStatus::Completed(result.map(Box::new))
+            let nested = result.and_then(|result| raw.nested(result));
+            let result = nested.map(|nested| final_result(&nested, max_blocks));
+            TaskStatus::Completed(result.transpose()?.map(Box::new))
         }
-        Some("failed") => TaskStatus::Failed(error.map(error_object).transpose()?),
+        Some("failed") => TaskStatus::Failed(error.map(decode_error_object).transpose()?),
         Some("cancelled") => TaskStatus::Cancelled,
         Some(other) => {
-            let other = cut(other.to_owned(), 100);
+            let shown = truncate_marked(other.to_owned(), MAX_SHOWN_STATUS_BYTES);
             return Err(InvalidMessage::malformed(format!(
-                "a task of the unknown status {other:?}"
+                "a task has the unknown status {shown:?}"
             )));
         }
-        None => return Err(InvalidMessage::malformed("a task without `status`")),
+        None => return Err(InvalidMessage::malformed("a task has no `status`")),
     };
     Ok(Task {
         id,
         status,
-        message: message.map(|message| cut(message, NOTE_BYTES)),
-        interval,
-        kept_for,
+        status_message: message.map(|message| truncate_marked(message, MAX_STATUS_BYTES)),
+        poll_interval,
+        ttl,
     })
 }
 
-fn complete(result: &Answer, most: usize) -> Result<CallToolResult, InvalidMessage> {
-    call_tool_result(result, most).map_err(|other| match other {
-        NoResult::Unusable(problem) => problem,
-        _ => InvalidMessage::malformed("the result of its task is not complete"),
+fn final_result(raw: &RawResult, max_blocks: usize) -> Result<CallToolResult, InvalidMessage> {
+    call_tool_result(raw, max_blocks).map_err(|incomplete| match incomplete {
+        IncompleteResult::Invalid(problem) => problem,
+        _ => InvalidMessage::malformed("the result of a completed task is not complete"),
     })
 }
 
-/// A number of milliseconds; anything else is as if it had not been said.
-fn duration(written: &[u8]) -> Option<Duration> {
-    let millis: f64 = parse(written)?;
-    (millis > 0.0).then(|| Duration::from_secs_f64(millis.min(LONGEST_MS) / 1000.0))
+/// Decodes a number of milliseconds. Anything but a positive number counts as missing.
+fn duration(value: &[u8]) -> Option<Duration> {
+    let millis: f64 = parse(value)?;
+    (millis > 0.0).then(|| Duration::from_secs_f64(millis.min(MAX_MILLIS) / 1000.0))
 }

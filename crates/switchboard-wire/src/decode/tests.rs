@@ -1,32 +1,32 @@
 use super::*;
-use crate::jsonrpc::{self, Message, Outcome, Received};
+use crate::jsonrpc::{self, Message, Outcome, ParsedLine, RawResult, decode_error_object};
 use crate::limits::Limits;
-use crate::mcp::{ContentBlock, ToolDefinition};
+use crate::mcp::{CallToolResult, ContentBlock, Implementation, Json, ToolDefinition};
 
-fn tool_page(answer: &Answer) -> Result<Page<ToolDefinition>, InvalidMessage> {
-    page(answer, "tools", 100, tool)
+fn tool_page(result: &RawResult) -> Result<Page<ToolDefinition>, InvalidMessage> {
+    page(result, "tools", 100, tool)
 }
 
-fn call_tool_result(answer: &Answer) -> Result<CallToolResult, NoResult> {
-    super::call_tool_result(answer, 3)
+fn call_tool_result(result: &RawResult) -> Result<CallToolResult, IncompleteResult> {
+    super::call_tool_result(result, 3)
 }
 
-/// The result of an answer, as it comes out of a line.
-fn answer(result: &[u8]) -> Answer {
+/// Parses a response line with this result.
+fn raw_result(result: &[u8]) -> RawResult {
     let line = [br#"{"jsonrpc":"2.0","id":1,"result":"#, result, b"}"].concat();
-    match jsonrpc::read(&line, Limits::default().json_budget()) {
-        Received::Message(Message::Answer {
-            outcome: Outcome::Result(text, shape),
+    match jsonrpc::parse_line(&line, Limits::default().json_budget()) {
+        ParsedLine::Message(Message::Response {
+            outcome: Outcome::Result(text, index),
             ..
-        }) => Answer::new(text.to_vec().into(), shape, None),
+        }) => RawResult::new(text.to_vec().into(), index, None),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn texts_are_read_alike_whether_they_are_plain_or_not() {
+fn text_blocks_decode_equally_on_fast_and_slow_path() {
     let texts = |result: &[u8]| -> Vec<_> {
-        let result = call_tool_result(&answer(result)).unwrap();
+        let result = call_tool_result(&raw_result(result)).unwrap();
         let text = |block: &ContentBlock| match block {
             ContentBlock::Text(text) => (text.text.clone(), text.annotations.is_some()),
             other => (format!("{other:?}"), false),
@@ -50,16 +50,16 @@ fn texts_are_read_alike_whether_they_are_plain_or_not() {
         texts(br#"{"content":[{"type":"text","text":"a","annotations":{}}]}"#),
         [("a".to_owned(), true)]
     );
-    // What stands twice has two readings, so it is passed on as it came.
-    let twice = &texts(br#"{"content":[{"type":"text","text":"a","text":"b"}]}"#)[0].0;
-    assert!(twice.starts_with("Unknown"), "{twice}");
-    let half_pair = &texts(br#"{"content":[{"type":"text","text":"\ud800"}]}"#)[0].0;
-    assert!(half_pair.starts_with("Unknown"), "{half_pair}");
+    // With a duplicate member, the block is kept as JSON.
+    let duplicate = &texts(br#"{"content":[{"type":"text","text":"a","text":"b"}]}"#)[0].0;
+    assert!(duplicate.starts_with("Unknown"), "{duplicate}");
+    let lone_surrogate = &texts(br#"{"content":[{"type":"text","text":"\ud800"}]}"#)[0].0;
+    assert!(lone_surrogate.starts_with("Unknown"), "{lone_surrogate}");
 }
 
 #[test]
-fn one_malformed_tool_is_left_out_and_the_others_stay() {
-    let page = tool_page(&answer(
+fn malformed_tool_is_skipped_and_others_are_kept() {
+    let page = tool_page(&raw_result(
         br#"{"tools":[
             {"name":"good","inputSchema":{"type":"object"}},
             {"name":"no-schema"},
@@ -72,13 +72,13 @@ fn one_malformed_tool_is_left_out_and_the_others_stay() {
     .unwrap();
     let names: Vec<_> = page.items.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["good", "odd-hints"]);
-    let left_out: Vec<_> = page
-        .left_out
+    let skipped: Vec<_> = page
+        .skipped
         .iter()
-        .map(|left| (left.what.as_str(), left.why.as_str()))
+        .map(|skipped| (skipped.name.as_str(), skipped.reason.as_str()))
         .collect();
     assert_eq!(
-        left_out,
+        skipped,
         [
             ("no-schema", "it has no `inputSchema`"),
             ("number 3", "it has no name"),
@@ -97,8 +97,8 @@ fn one_malformed_tool_is_left_out_and_the_others_stay() {
 }
 
 #[test]
-fn a_block_of_an_unknown_kind_is_carried_through() {
-    let result = call_tool_result(&answer(br#"{"content":[{"type":"text","text":"a","x":1},{"type":"hologram","depth":[3]},{"type":"text"}],
+fn unknown_block_is_kept_as_json() {
+    let result = call_tool_result(&raw_result(br#"{"content":[{"type":"text","text":"a","x":1},{"type":"hologram","depth":[3]},{"type":"text"}],
             "tools":[],"messages":1,"isError":true}"#))
     .unwrap();
     assert_eq!(
@@ -113,13 +113,13 @@ fn a_block_of_an_unknown_kind_is_carried_through() {
 }
 
 #[test]
-fn an_empty_result_is_an_answer_and_an_unknown_kind_of_result_is_not() {
+fn empty_result_is_valid_and_unknown_result_type_is_not() {
     assert_eq!(
-        call_tool_result(&answer(b"{}")).unwrap(),
+        call_tool_result(&raw_result(b"{}")).unwrap(),
         CallToolResult::default()
     );
     assert_eq!(
-        call_tool_result(&answer(
+        call_tool_result(&raw_result(
             br#"{"resultType":"complete","structuredContent":null}"#
         ))
         .unwrap(),
@@ -128,17 +128,17 @@ fn an_empty_result_is_an_answer_and_an_unknown_kind_of_result_is_not() {
             ..Default::default()
         }
     );
-    let riddle = call_tool_result(&answer(br#"{"resultType":"riddle"}"#));
-    let problem = InvalidMessage::malformed("a result of the unknown type \"riddle\"");
-    assert_eq!(riddle, Err(NoResult::Unusable(problem)));
-    assert!(call_tool_result(&answer(b"[]")).is_err());
-    assert!(call_tool_result(&answer(br#"{"content":{}}"#)).is_err());
+    let unknown = call_tool_result(&raw_result(br#"{"resultType":"partial"}"#));
+    let problem = InvalidMessage::malformed("unknown `resultType` \"partial\"");
+    assert_eq!(unknown, Err(IncompleteResult::Invalid(problem)));
+    assert!(call_tool_result(&raw_result(b"[]")).is_err());
+    assert!(call_tool_result(&raw_result(br#"{"content":{}}"#)).is_err());
 }
 
 #[test]
-fn text_that_is_not_utf_8_fails_the_one_answer() {
+fn invalid_utf8_fails_only_its_response() {
     assert!(
-        call_tool_result(&answer(
+        call_tool_result(&raw_result(
             b"{\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}]}"
         ))
         .is_err()
@@ -146,22 +146,22 @@ fn text_that_is_not_utf_8_fails_the_one_answer() {
 }
 
 #[test]
-fn an_error_keeps_the_servers_words_whatever_their_shape() {
-    let error = error_object(br#"{"code":-32601.0,"message":"no","data":{"a":1}}"#).unwrap();
+fn malformed_error_keeps_its_text() {
+    let error = decode_error_object(br#"{"code":-32601.0,"message":"no","data":{"a":1}}"#).unwrap();
     assert_eq!((error.code, error.message.as_str()), (-32601, "no"));
     assert_eq!(error.data.unwrap().as_str(), r#"{"a":1}"#);
     assert_eq!(
-        error_object(br#""just words""#).unwrap().message,
-        "just words"
+        decode_error_object(br#""only text""#).unwrap().message,
+        "only text"
     );
-    assert_eq!(error_object(b"[1]").unwrap().message, "[1]");
+    assert_eq!(decode_error_object(b"[1]").unwrap().message, "[1]");
     let long = format!(r#"{{"code":1,"message":"{}"}}"#, "ä".repeat(10_000));
-    assert!(error_object(long.as_bytes()).unwrap().message.len() < 5_000);
+    assert!(decode_error_object(long.as_bytes()).unwrap().message.len() < 5_000);
 }
 
 #[test]
-fn a_server_describes_itself_in_both_eras() {
-    let legacy = initialized(&answer(br#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"logging":{}},
+fn server_description_is_decoded_in_both_eras() {
+    let legacy = initialize_result(&raw_result(br#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"logging":{}},
             "serverInfo":{"name":"s","version":"1"},"instructions":"be kind"}"#))
     .unwrap();
     assert_eq!(legacy.version, "2025-06-18");
@@ -169,32 +169,35 @@ fn a_server_describes_itself_in_both_eras() {
     assert!(legacy.server.capabilities.tools && legacy.server.capabilities.tools_list_changed);
     assert!(legacy.server.capabilities.logging && !legacy.server.capabilities.prompts);
 
-    let modern = discovered(&answer(br#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"outer"},
+    let modern = discover_result(&raw_result(br#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"outer"},
             "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"inner","version":"2"}}}"#))
     .unwrap();
     assert_eq!(modern.supported, ["2026-07-28"]);
     assert_eq!(modern.server.info, Some(Implementation::new("inner", "2")));
-    assert!(discovered(&answer(b"{}")).is_err());
+    assert!(discover_result(&raw_result(b"{}")).is_err());
 }
 
 #[test]
-fn progress_is_read_with_its_token() {
-    let (token, note) =
+fn progress_is_decoded_with_its_token() {
+    let (token, progress_note) =
         progress(br#"{"progressToken":5,"progress":0.5,"total":1,"message":"half"}"#).unwrap();
-    assert_eq!((token, note.progress, note.total), (5, 0.5, Some(1.0)));
+    assert_eq!(
+        (token, progress_note.progress, progress_note.total),
+        (5, 0.5, Some(1.0))
+    );
     assert_eq!(progress(br#"{"progressToken":"x","progress":1}"#), None);
 }
 
 #[test]
-fn blocks_and_tools_beyond_the_limit_are_left_out_and_counted() {
+fn items_over_the_limit_are_dropped() {
     for block in [r#"{"type":"text","text":"a"}"#, r#"{"type":"hologram"}"#] {
         let content = [block; 5].join(",");
         let text = format!(r#"{{"content":[{content}]}}"#);
-        let result = call_tool_result(&answer(text.as_bytes())).unwrap();
+        let result = call_tool_result(&raw_result(text.as_bytes())).unwrap();
         assert_eq!((result.content.len(), result.blocks_left_out), (3, 2));
     }
     let tools = [r#"{"name":"a","inputSchema":{}}"#; 5].join(",");
     let text = format!(r#"{{"tools":[{tools}]}}"#);
-    let page = super::page(&answer(text.as_bytes()), "tools", 3, tool).unwrap();
-    assert_eq!((page.items.len(), page.is_cut), (3, true));
+    let page = super::page(&raw_result(text.as_bytes()), "tools", 3, tool).unwrap();
+    assert_eq!((page.items.len(), page.is_truncated), (3, true));
 }

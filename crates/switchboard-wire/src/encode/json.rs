@@ -1,62 +1,64 @@
-//! JSON values as text: the same text as `serde_json` writes, which looks at every byte of a string
-//! by itself. Arguments are mostly strings, and go out with every call.
+//! Writes JSON values, with the same output as `serde_json`.
+//!
+//! Faster than `serde_json` for strings, which are most of the arguments of a call: it searches eight
+//! bytes at a time for characters that need an escape.
 
 use serde_json::{Map, Value};
 
-use super::write;
-use crate::scan::first_special;
+use super::write_serialized;
+use crate::scan::find_special;
 
-pub(super) fn object(out: &mut Vec<u8>, members: &Map<String, Value>) {
+pub(super) fn write_object(out: &mut Vec<u8>, members: &Map<String, Value>) {
     out.push(b'{');
-    for (number, (key, member)) in members.iter().enumerate() {
-        if number > 0 {
+    for (index, (key, member)) in members.iter().enumerate() {
+        if index > 0 {
             out.push(b',');
         }
-        string(out, key);
+        write_string(out, key);
         out.push(b':');
-        value(out, member);
+        write_value(out, member);
     }
     out.push(b'}');
 }
 
-fn value(out: &mut Vec<u8>, of: &Value) {
-    match of {
-        Value::String(text) => string(out, text),
-        Value::Object(members) => object(out, members),
+fn write_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::String(text) => write_string(out, text),
+        Value::Object(members) => write_object(out, members),
         Value::Array(elements) => {
             out.push(b'[');
-            for (number, element) in elements.iter().enumerate() {
-                if number > 0 {
+            for (index, element) in elements.iter().enumerate() {
+                if index > 0 {
                     out.push(b',');
                 }
-                value(out, element);
+                write_value(out, element);
             }
             out.push(b']');
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => write(out, of),
+        Value::Null | Value::Bool(_) | Value::Number(_) => write_serialized(out, value),
     }
 }
 
-pub(super) fn string(out: &mut Vec<u8>, text: &str) {
+pub(super) fn write_string(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     out.push(b'"');
-    while let Some((plain, special, after)) = split(rest) {
+    while let Some((plain, special, after)) = split_at_special(rest) {
         out.extend_from_slice(plain);
-        escape(out, special);
+        write_escape(out, special);
         rest = after;
     }
     out.extend_from_slice(rest);
     out.push(b'"');
 }
 
-/// What comes before the first special character, that character, and what comes after it.
-fn split(text: &[u8]) -> Option<(&[u8], u8, &[u8])> {
-    let (plain, rest) = text.split_at_checked(first_special(text)?)?;
+/// Returns the text before the first character that needs an escape, that character, and the rest.
+fn split_at_special(text: &[u8]) -> Option<(&[u8], u8, &[u8])> {
+    let (plain, rest) = text.split_at_checked(find_special(text)?)?;
     let (special, after) = rest.split_first()?;
     Some((plain, *special, after))
 }
 
-fn escape(out: &mut Vec<u8>, special: u8) {
+fn write_escape(out: &mut Vec<u8>, special: u8) {
     let letter = match special {
         b'"' | b'\\' => special,
         b'\n' => b'n',
@@ -98,10 +100,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_serde_json_writes(of in any_value()) {
+        fn output_equals_serde_json(value in any_value()) {
             let mut out = Vec::new();
-            value(&mut out, &of);
-            prop_assert_eq!(String::from_utf8(out).unwrap(), of.to_string());
+            write_value(&mut out, &value);
+            prop_assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
         }
     }
 }

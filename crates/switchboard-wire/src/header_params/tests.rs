@@ -2,8 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-fn mirrors(schema: &Value) -> Result<Mirrors, String> {
-    Mirrors::of(&Json::from(schema))
+fn mirrors(schema: &Value) -> Result<HeaderParams, String> {
+    HeaderParams::from_schema(&Json::from(schema))
 }
 
 /// The schema of a tool with these properties.
@@ -220,14 +220,14 @@ fn what_only_looks_like_an_annotation_is_none() {
         object(&json!({"a": {"enum": ["x-mcp-header"]}})),
     ];
     for schema in fine {
-        assert_eq!(mirrors(&schema), Ok(Mirrors::default()), "{schema}");
+        assert_eq!(mirrors(&schema), Ok(HeaderParams::default()), "{schema}");
     }
 }
 
 #[test]
 fn a_keyword_in_escapes_is_the_same_keyword() {
     let text = r#"{"properties":{"a":{"type":"string","\u0078\u002dmcp-header":"A"}}}"#;
-    let mirrors = Mirrors::of(&Json::parse(text).unwrap()).unwrap();
+    let mirrors = HeaderParams::from_schema(&Json::parse(text).unwrap()).unwrap();
     assert!(!mirrors.is_empty());
 }
 

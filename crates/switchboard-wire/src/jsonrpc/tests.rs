@@ -1,3 +1,5 @@
+use bytes::Bytes;
+
 use super::*;
 use crate::limits::Limits;
 
@@ -6,54 +8,60 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 fn message(line: &[u8]) -> Message<'_> {
-    match read(line, Limits::default().json_budget()) {
-        Received::Message(message) => message,
+    match parse_line(line, Limits::default().json_budget()) {
+        ParsedLine::Message(message) => message,
         other => panic!("{other:?} from {}", text(line)),
     }
 }
 
-fn result_of(line: &str) -> (&[u8], Shape) {
+fn result_of(line: &str) -> (&[u8], ObjectIndex) {
     match message(line.as_bytes()) {
-        Message::Answer {
-            outcome: Outcome::Result(text, shape),
+        Message::Response {
+            outcome: Outcome::Result(text, index),
             ..
-        } => (text, shape),
+        } => (text, index),
         other => panic!("{other:?} from {line}"),
     }
 }
 
-fn broken(line: &[u8]) -> (Option<u64>, String) {
-    match read(line, Limits::default().json_budget()) {
-        Received::Broken { id, problem } => (id, problem.to_string()),
+fn invalid(line: &[u8]) -> (Option<u64>, String) {
+    match parse_line(line, Limits::default().json_budget()) {
+        ParsedLine::Invalid { id, problem } => (id, problem.to_string()),
         other => panic!("{other:?} from {line:?}"),
     }
 }
 
 fn is_noise(line: &[u8]) -> bool {
-    matches!(read(line, Limits::default().json_budget()), Received::Noise)
+    matches!(
+        parse_line(line, Limits::default().json_budget()),
+        ParsedLine::Noise
+    )
 }
 
 #[test]
-fn an_answer_names_its_request_and_carries_its_result() {
+fn response_has_id_and_result() {
     for line in [
         r#"{"jsonrpc":"2.0","id":3,"result":{"a":[1,{}]}}"#,
         r#"{"result":{"a":[1,{}]},"jsonrpc":"2.0","id":3}"#,
         "\u{feff} { \"id\" : 3 , \"result\" : {\"a\":[1,{}]} , \"x\":\"}\\\"\" }\r",
         r#"{"jsonrpc":"2.0","\u0069d":3,"result":{"a":[1,{}]}}"#,
     ] {
-        let Message::Answer { id, outcome } = message(line.as_bytes()) else {
-            panic!("{line} is no answer");
+        let Message::Response { id, outcome } = message(line.as_bytes()) else {
+            panic!("{line} is not a response");
         };
-        let Outcome::Result(result, shape) = outcome else {
-            panic!("{line} holds no result");
+        let Outcome::Result(result, index) = outcome else {
+            panic!("{line} has no result");
         };
-        assert_eq!((id, text(result)), (AnswerId::Ours(3), r#"{"a":[1,{}]}"#));
-        assert!(shape.is_exact, "{line}");
+        assert_eq!(
+            (id, text(result)),
+            (ResponseId::Number(3), r#"{"a":[1,{}]}"#)
+        );
+        assert!(index.is_valid_json, "{line}");
     }
 }
 
 #[test]
-fn the_members_of_a_result_are_found_however_many_and_long_they_are() {
+fn members_are_found_with_and_without_index() {
     let keys = |lengths: &[usize]| -> Vec<_> {
         let letters = 'a'..='z';
         let key = |(letter, length): (char, &usize)| letter.to_string().repeat(*length);
@@ -71,11 +79,11 @@ fn the_members_of_a_result_are_found_however_many_and_long_they_are() {
         let members: Vec<_> = keys.iter().map(|key| format!(r#""{key}":[0]"#)).collect();
         let result = format!("{{{}}}", members.join(" , "));
         let line = format!(r#"{{"id":3,"result":{result}}}"#);
-        let (text, shape) = result_of(&line);
-        let answer = Answer::new(Bytes::copy_from_slice(text), shape, None);
+        let (text, index) = result_of(&line);
+        let raw = RawResult::new(Bytes::copy_from_slice(text), index, None);
         let mut found = Vec::new();
         let visit = |key: &[u8], value: &[u8]| found.push((key.to_vec(), value.to_vec()));
-        answer.members(visit).unwrap();
+        raw.members(visit).unwrap();
         let expected = keys.iter().map(|key| key.replace("\\n", "\n"));
         let expected = expected.map(|key| (key.into_bytes(), b"[0]".to_vec()));
         assert_eq!(found, expected.collect::<Vec<_>>(), "{line}");
@@ -83,7 +91,7 @@ fn the_members_of_a_result_are_found_however_many_and_long_they_are() {
 }
 
 #[test]
-fn a_result_that_is_not_quite_json_is_known_not_to_be() {
+fn invalid_json_in_result_is_recorded() {
     for result in [
         "{\"a\":01}",
         "{\"a\":NaN}",
@@ -93,39 +101,39 @@ fn a_result_that_is_not_quite_json_is_known_not_to_be() {
         "[\"\\x\"]",
     ] {
         let line = format!(r#"{{"id":3,"result":{result}}}"#);
-        let (text, shape) = result_of(&line);
-        assert_eq!((text, shape.is_exact), (result.as_bytes(), false));
+        let (text, index) = result_of(&line);
+        assert_eq!((text, index.is_valid_json), (result.as_bytes(), false));
     }
 }
 
 #[test]
-fn only_the_exact_integer_is_an_id_of_ours() {
+fn only_canonical_integer_is_response_number() {
     for (token, expected) in [
-        ("1", AnswerId::Ours(1)),
-        ("18446744073709551615", AnswerId::Ours(u64::MAX)),
-        ("184467440737095516160", AnswerId::Foreign),
-        ("1.0", AnswerId::Foreign),
-        ("01", AnswerId::Foreign),
-        ("-1", AnswerId::Foreign),
-        ("\"1\"", AnswerId::Foreign),
-        ("null", AnswerId::Null),
-        ("true", AnswerId::Foreign),
+        ("1", ResponseId::Number(1)),
+        ("18446744073709551615", ResponseId::Number(u64::MAX)),
+        ("184467440737095516160", ResponseId::Unknown),
+        ("1.0", ResponseId::Unknown),
+        ("01", ResponseId::Unknown),
+        ("-1", ResponseId::Unknown),
+        ("\"1\"", ResponseId::Unknown),
+        ("null", ResponseId::Null),
+        ("true", ResponseId::Unknown),
     ] {
-        assert_eq!(answer_id(token.as_bytes()), expected, "{token}");
+        assert_eq!(ResponseId::parse(token.as_bytes()), expected, "{token}");
     }
 }
 
 #[test]
-fn the_id_of_a_servers_request_is_kept_to_the_letter() {
+fn request_id_is_kept_as_written() {
     for id in ["7", "\"a\\u0041\"", "-3", "12345678901234567890123"] {
         let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
         match message(line.as_bytes()) {
             Message::Request {
-                id: kept,
+                id: kept_id,
                 method,
                 params: None,
             } => {
-                assert_eq!((kept.as_json(), &*method), (id, "ping"));
+                assert_eq!((kept_id.as_json(), &*method), (id, "ping"));
             }
             other => panic!("{other:?}"),
         }
@@ -133,7 +141,7 @@ fn the_id_of_a_servers_request_is_kept_to_the_letter() {
 }
 
 #[test]
-fn every_malformed_message_has_a_defined_answer() {
+fn invalid_message_has_id_and_reason() {
     for (line, id, problem) in [
         (
             r#"{"jsonrpc":"2.0","id":4,"result":{},"error":{}}"#,
@@ -149,7 +157,7 @@ fn every_malformed_message_has_a_defined_answer() {
         (
             r#"{"jsonrpc":"2.0","id":4,"id":5,"result":{}}"#,
             Some(5),
-            "the key `id` stands twice",
+            "duplicate key `id`",
         ),
         (
             r#"{"jsonrpc":"1.0","id":4,"result":{}}"#,
@@ -182,12 +190,12 @@ fn every_malformed_message_has_a_defined_answer() {
             "the id of a request must be an integer or a string",
         ),
     ] {
-        assert_eq!(broken(line.as_bytes()), (id, problem.to_owned()), "{line}");
+        assert_eq!(invalid(line.as_bytes()), (id, problem.to_owned()), "{line}");
     }
 }
 
 #[test]
-fn what_is_not_json_rpc_is_noise() {
+fn other_output_is_noise() {
     for line in [
         "",
         "   ",
@@ -205,10 +213,10 @@ fn what_is_not_json_rpc_is_noise() {
 }
 
 #[test]
-fn a_batch_is_handed_over_message_by_message() {
+fn batch_is_split_into_messages() {
     let line = br#"[{"jsonrpc":"2.0","id":1,"result":{}} , {"jsonrpc":"2.0","method":"a"}]"#;
-    match read(line, Limits::default().json_budget()) {
-        Received::Batch(messages) => assert_eq!(
+    match parse_line(line, Limits::default().json_budget()) {
+        ParsedLine::Batch(messages) => assert_eq!(
             messages.into_iter().map(text).collect::<Vec<_>>(),
             [
                 r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
@@ -220,14 +228,14 @@ fn a_batch_is_handed_over_message_by_message() {
 }
 
 #[test]
-fn a_message_over_its_budget_still_names_the_request_it_fails() {
+fn message_over_budget_has_its_request_id() {
     let limits = Limits {
         json_nodes: 10,
         ..Limits::default()
     };
     let wide = r#"{"result":[0,0,0,0,0,0,0,0,0,0,0],"jsonrpc":"2.0","id":6}"#;
-    match read(wide.as_bytes(), limits.json_budget()) {
-        Received::Broken {
+    match parse_line(wide.as_bytes(), limits.json_budget()) {
+        ParsedLine::Invalid {
             id: Some(6),
             problem: InvalidMessage::TooManyValues { limit: 10 },
         } => {}
@@ -238,8 +246,8 @@ fn a_message_over_its_budget_still_names_the_request_it_fails() {
         "[".repeat(100_000),
         "]".repeat(100_000)
     );
-    match read(deep.as_bytes(), Limits::default().json_budget()) {
-        Received::Broken {
+    match parse_line(deep.as_bytes(), Limits::default().json_budget()) {
+        ParsedLine::Invalid {
             id: Some(6),
             problem: InvalidMessage::TooDeep { limit: 128 },
         } => {}
@@ -249,12 +257,12 @@ fn a_message_over_its_budget_still_names_the_request_it_fails() {
 
 proptest::proptest! {
     #[test]
-    fn reading_never_panics(line: Vec<u8>) {
-        read(&line, Limits::default().json_budget());
+    fn parsing_never_panics(line: Vec<u8>) {
+        parse_line(&line, Limits::default().json_budget());
     }
 
     #[test]
-    fn whatever_serde_writes_is_read_back_span_for_span(
+    fn serialized_response_is_parsed_back(
         id in 0u64..u64::MAX,
         keys in proptest::collection::vec(".*", 0..5),
         spaced: bool,
@@ -267,8 +275,8 @@ proptest::proptest! {
             whole.to_string()
         };
         match message(line.as_bytes()) {
-            Message::Answer { id: AnswerId::Ours(read), outcome: Outcome::Result(span, _) } => {
-                proptest::prop_assert_eq!(read, id);
+            Message::Response { id: ResponseId::Number(parsed), outcome: Outcome::Result(span, _) } => {
+                proptest::prop_assert_eq!(parsed, id);
                 let back: serde_json::Value = serde_json::from_slice(span).unwrap();
                 proptest::prop_assert_eq!(back, result);
             }

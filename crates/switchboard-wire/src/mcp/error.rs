@@ -32,7 +32,7 @@ impl ErrorObject {
     /// The resource does not exist (versions up to 2025-11-25).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// The user has to open a URL before the request can succeed (2025-11-25).
-    pub const VISIT_REQUIRED: i64 = -32042;
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// HTTP headers and message body contradict each other (modern era).
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The client lacks a capability that the server requires (modern era).

@@ -22,10 +22,10 @@ fn pair(server_name: &str, tool: &str) -> (ServerName, ToolName) {
 
 /// Returns each pair's wire name, or the conflict with the tool that has the name.
 fn assign(pairs: &[(ServerName, ToolName)]) -> Vec<Result<WireName, NameClash>> {
-    let encoded: Vec<_> = pairs.iter().map(|(s, t)| Spelled::new(s, t)).collect();
+    let encoded: Vec<_> = pairs.iter().map(|(s, t)| EncodedName::new(s, t)).collect();
     let names: Vec<_> = encoded.iter().map(|it| (&it.wire, it.is_exact)).collect();
-    let owners = holders(&names);
-    let outcome = |(index, name): (usize, &Spelled)| {
+    let owners = assign_wire_names(&names);
+    let outcome = |(index, name): (usize, &EncodedName)| {
         let wire = name.wire.clone();
         let (server, tool) = pairs[owners[&wire]].clone();
         let holder = ToolId::new(server, tool);
@@ -254,7 +254,7 @@ proptest! {
             let mut exact: Vec<_> = assign(pairs)
                 .into_iter()
                 .zip(pairs)
-                .filter(|(name, (s, t))| name.is_ok() && Spelled::new(s, t).is_exact)
+                .filter(|(name, (s, t))| name.is_ok() && EncodedName::new(s, t).is_exact)
                 .map(|(name, _)| name.unwrap())
                 .collect();
             exact.sort();

@@ -2,45 +2,45 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An item without its share of the budget.
+/// An item without its memory permit.
 #[derive(Clone, Debug, PartialEq)]
-enum Seen {
+enum TestItem {
     Event {
         kind: Option<String>,
         id: Option<String>,
         data: String,
     },
     Retry(u64),
-    LetGo(Option<u64>, LetGo),
-    Endless,
+    Discarded(Option<u64>, DiscardReason),
+    Unterminated,
 }
 
-fn events(limit: usize) -> Events {
-    Events::new(limit, &Budget::new(1_000_000))
+fn events(limit: usize) -> SseParser {
+    SseParser::new(limit, &MemoryBudget::new(1_000_000))
 }
 
-fn seen(item: Item) -> Seen {
+fn test_item(item: SseItem) -> TestItem {
     match item {
-        Item::Event(event) => Seen::Event {
+        SseItem::Event(event) => TestItem::Event {
             kind: event.kind.map(Into::into),
             id: event.id,
             data: String::from_utf8_lossy(&event.data).into_owned(),
         },
-        Item::Retry(pause) => Seen::Retry(u64::try_from(pause.as_millis()).unwrap()),
-        Item::LetGo { id, why } => Seen::LetGo(id, why),
+        SseItem::Retry(delay) => TestItem::Retry(u64::try_from(delay.as_millis()).unwrap()),
+        SseItem::Discarded { id, reason } => TestItem::Discarded(id, reason),
     }
 }
 
-fn feed(events: &mut Events, pieces: &[&[u8]]) -> Vec<Seen> {
+fn feed(events: &mut SseParser, pieces: &[&[u8]]) -> Vec<TestItem> {
     let mut found = Vec::new();
     for piece in pieces {
         events.push(Bytes::copy_from_slice(piece));
         loop {
             match events.next_item() {
-                Ok(Some(item)) => found.push(seen(item)),
+                Ok(Some(item)) => found.push(test_item(item)),
                 Ok(None) => break,
-                Err(Endless) => {
-                    found.push(Seen::Endless);
+                Err(Unterminated) => {
+                    found.push(TestItem::Unterminated);
                     return found;
                 }
             }
@@ -49,8 +49,8 @@ fn feed(events: &mut Events, pieces: &[&[u8]]) -> Vec<Seen> {
     found
 }
 
-/// What comes out, whole or byte by byte.
-fn all(limit: usize, text: impl AsRef<[u8]>) -> Vec<Seen> {
+/// Parses the text in one piece, and checks that byte by byte it has the same items.
+fn all(limit: usize, text: impl AsRef<[u8]>) -> Vec<TestItem> {
     let text = text.as_ref();
     let whole = feed(&mut events(limit), &[text]);
     let bytes: Vec<&[u8]> = text.chunks(1).collect();
@@ -58,24 +58,24 @@ fn all(limit: usize, text: impl AsRef<[u8]>) -> Vec<Seen> {
     whole
 }
 
-fn event(data: &str) -> Seen {
-    Seen::Event {
+fn event(data: &str) -> TestItem {
+    TestItem::Event {
         kind: None,
         id: None,
         data: data.to_owned(),
     }
 }
 
-fn of_kind(kind: &str, data: &str) -> Seen {
-    Seen::Event {
+fn of_kind(kind: &str, data: &str) -> TestItem {
+    TestItem::Event {
         kind: Some(kind.to_owned()),
         id: None,
         data: data.to_owned(),
     }
 }
 
-fn with_id(id: &str, data: &str) -> Seen {
-    Seen::Event {
+fn with_id(id: &str, data: &str) -> TestItem {
+    TestItem::Event {
         kind: None,
         id: Some(id.to_owned()),
         data: data.to_owned(),
@@ -83,8 +83,8 @@ fn with_id(id: &str, data: &str) -> Seen {
 }
 
 #[test]
-fn events_are_read_by_the_rules_of_the_web() {
-    let table: [(&str, &[Seen]); 24] = [
+fn events_are_parsed_as_specified() {
+    let table: [(&str, &[TestItem]); 24] = [
         ("data: a\n\n", &[event("a")]),
         ("data:a\n\n", &[event("a")]),
         ("data:  a \n\n", &[event(" a ")]),
@@ -119,7 +119,7 @@ fn events_are_read_by_the_rules_of_the_web() {
 }
 
 #[test]
-fn the_last_id_is_that_of_the_last_event_that_was_complete() {
+fn last_event_id_is_that_of_complete_events() {
     let table: [(&[u8], Option<&str>); 10] = [
         (b"data: a\n\n", None),
         (b"id: 1\ndata: a\n\n", Some("1")),
@@ -140,11 +140,11 @@ fn the_last_id_is_that_of_the_last_event_that_was_complete() {
 }
 
 #[test]
-fn half_an_event_is_lost_with_its_stream_and_the_last_id_is_not() {
+fn reset_drops_incomplete_event_and_keeps_last_id() {
     let mut events = events(100);
-    let begun: [&[u8]; 1] = [b"id: 1\ndata: whole\n\nid: 2\nevent: odd\ndata: {\"ha"];
-    assert_eq!(feed(&mut events, &begun), [with_id("1", "whole")]);
-    events.begin_anew();
+    let first: [&[u8]; 1] = [b"id: 1\ndata: whole\n\nid: 2\nevent: odd\ndata: {\"ha"];
+    assert_eq!(feed(&mut events, &first), [with_id("1", "whole")]);
+    events.reset_for_resume();
     assert_eq!(events.last_event_id(), Some("1"));
     let resumed: [&[u8]; 1] = [b"id: 2\ndata: again\n\n"];
     assert_eq!(feed(&mut events, &resumed), [with_id("2", "again")]);
@@ -152,8 +152,8 @@ fn half_an_event_is_lost_with_its_stream_and_the_last_id_is_not() {
 }
 
 #[test]
-fn an_id_that_is_too_long_is_not_kept() {
-    for (length, is_kept) in [(LONGEST_ID, true), (LONGEST_ID + 1, false)] {
+fn too_long_id_is_ignored() {
+    for (length, is_kept) in [(MAX_ID_BYTES, true), (MAX_ID_BYTES + 1, false)] {
         let mut events = events(10_000);
         let id = "x".repeat(length);
         let text = format!("id: 1\n\nid: {id}\n\n");
@@ -164,20 +164,23 @@ fn an_id_that_is_too_long_is_not_kept() {
 }
 
 #[test]
-fn a_very_long_kind_is_cut_and_is_no_message() {
+fn long_event_type_is_truncated() {
     let kind = format!("message{}", "x".repeat(1_000));
     let found = all(10_000, format!("event: {kind}\ndata: a\n\n"));
-    assert_eq!(found, [of_kind(&kind[..=LONGEST_KIND], "a")]);
+    assert_eq!(found, [of_kind(&kind[..=MAX_KIND_BYTES], "a")]);
 }
 
 #[test]
-fn a_pause_is_a_number_of_milliseconds_and_has_a_limit() {
-    let an_hour = 60 * 60 * 1000;
-    let table: [(&str, &[Seen]); 9] = [
-        ("retry: 500\n", &[Seen::Retry(500)]),
-        ("retry:0\n", &[Seen::Retry(0)]),
-        ("retry: 315360000000\n", &[Seen::Retry(an_hour)]),
-        ("retry: 99999999999999999999\n", &[Seen::Retry(an_hour)]),
+fn retry_is_bounded_milliseconds() {
+    let max_retry = 60 * 60 * 1000;
+    let table: [(&str, &[TestItem]); 9] = [
+        ("retry: 500\n", &[TestItem::Retry(500)]),
+        ("retry:0\n", &[TestItem::Retry(0)]),
+        ("retry: 315360000000\n", &[TestItem::Retry(max_retry)]),
+        (
+            "retry: 99999999999999999999\n",
+            &[TestItem::Retry(max_retry)],
+        ),
         ("retry: -1\nretry: +1\nretry: 1.5\nretry: 1s\n", &[]),
         ("retry:  5\nretry: 5 \n", &[]),
         ("retry\nretry:\nretry: \n", &[]),
@@ -190,8 +193,8 @@ fn a_pause_is_a_number_of_milliseconds_and_has_a_limit() {
 }
 
 #[test]
-fn an_event_of_exactly_the_limit_passes_and_one_more_byte_does_not() {
-    let too_long = Seen::LetGo(None, LetGo::TooLong);
+fn limit_is_the_largest_accepted_event() {
+    let too_long = TestItem::Discarded(None, DiscardReason::TooLong);
     assert_eq!(all(3, "data: abc\n\n"), [event("abc")]);
     assert_eq!(all(3, "data: a\ndata:b\n\n"), [event("a\nb")]);
     assert_eq!(
@@ -202,47 +205,59 @@ fn an_event_of_exactly_the_limit_passes_and_one_more_byte_does_not() {
 }
 
 #[test]
-fn an_overlong_answer_is_known_by_its_id_and_the_next_event_comes_through() {
-    let answer = r#"{"result":{"a":[{"id":9}],"text":"\",\"id\":8"},"jsonrpc":"2.0", "id" : 7 }"#;
+fn oversized_response_reports_its_id() {
+    let response = r#"{"result":{"a":[{"id":9}],"text":"\",\"id\":8"},"jsonrpc":"2.0", "id" : 7 }"#;
     let request = r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"aaaaaa"}}"#;
-    let parts = answer.replace(',', ",\ndata:");
-    for (text, id) in [(answer, Some(7)), (&parts, Some(7)), (request, None)] {
+    let split = response.replace(',', ",\ndata:");
+    for (text, id) in [(response, Some(7)), (&split, Some(7)), (request, None)] {
         let found = all(30, format!("id: 4\ndata: {text}\n\ndata: ok\n\n"));
-        assert_eq!(found, [Seen::LetGo(id, LetGo::TooLong), event("ok")]);
+        assert_eq!(
+            found,
+            [TestItem::Discarded(id, DiscardReason::TooLong), event("ok")]
+        );
     }
 }
 
 #[test]
-fn an_event_for_which_there_is_no_room_is_let_go_and_the_next_one_comes_through() {
-    let budget = Budget::new(200_000);
+fn event_over_memory_budget_is_discarded() {
+    let budget = MemoryBudget::new(200_000);
     let mut other = None;
     assert!(budget.grow(&mut other, 150_000));
     let large = format!(r#"{{"id":7,"result":"{}"}}"#, "x".repeat(100_000));
     let text = format!("data: {large}\n\ndata: ok\n\n");
     let (one, two) = text.as_bytes().split_at(70_000);
-    let mut events = Events::new(1_000_000, &budget);
+    let mut events = SseParser::new(1_000_000, &budget);
     let found = feed(&mut events, &[one, two]);
-    assert_eq!(found, [Seen::LetGo(Some(7), LetGo::NoRoom), event("ok")]);
+    assert_eq!(
+        found,
+        [
+            TestItem::Discarded(Some(7), DiscardReason::OverMemoryBudget),
+            event("ok")
+        ]
+    );
     drop(other);
     let found = feed(&mut events, &[one, two]);
     assert_eq!(found, [event(&large), event("ok")]);
-    let mut all_of_it = None;
-    assert!(budget.grow(&mut all_of_it, 200_000), "it was given back");
+    let mut whole_budget = None;
+    assert!(
+        budget.grow(&mut whole_budget, 200_000),
+        "the budget is free again"
+    );
 }
 
 #[test]
-fn a_stream_that_never_ends_a_line_or_an_event_is_given_up() {
+fn stream_without_line_or_event_end_is_unterminated() {
     for text in ["data: ", ": ", "x", "id: ", "event: ", "", "retry: "] {
         let text = format!("data: a\n\n{text}{}", "x".repeat(1_000));
-        assert_eq!(all(10, text), [event("a"), Seen::Endless]);
+        assert_eq!(all(10, text), [event("a"), TestItem::Unterminated]);
     }
-    assert_eq!(all(10, "data: x\n".repeat(1_000)), [Seen::Endless]);
+    assert_eq!(all(10, "data: x\n".repeat(1_000)), [TestItem::Unterminated]);
     assert_eq!(all(10, ": comment\n".repeat(1_000)), []);
 }
 
 #[test]
-fn an_event_of_a_million_lines_takes_no_more_than_its_size() {
-    let mut events = Events::new(1_000_000, &Budget::new(10_000_000));
+fn many_empty_lines_use_bounded_memory() {
+    let mut events = SseParser::new(1_000_000, &MemoryBudget::new(10_000_000));
     let piece = Bytes::from("data\n".repeat(10_000));
     for _ in 0..100 {
         events.push(piece.clone());
@@ -250,26 +265,26 @@ fn an_event_of_a_million_lines_takes_no_more_than_its_size() {
         assert!(events.bytes_held() <= 1_000_000);
     }
     events.push(Bytes::from_static(b"\n"));
-    let Some(Item::Event(event)) = events.next_item().unwrap() else {
+    let Some(SseItem::Event(event)) = events.next_item().unwrap() else {
         panic!("no event");
     };
     assert_eq!(event.data.len(), 999_999);
 }
 
 #[test]
-fn what_came_in_one_piece_on_one_line_is_not_copied() {
+fn single_line_in_one_piece_is_not_copied() {
     let piece = Bytes::from("event: message\ndata: abc\n\n");
-    let place = piece.as_ptr().wrapping_add("event: message\ndata: ".len());
+    let data_start = piece.as_ptr().wrapping_add("event: message\ndata: ".len());
     let mut events = events(100);
     events.push(piece);
-    let Some(Item::Event(event)) = events.next_item().unwrap() else {
+    let Some(SseItem::Event(event)) = events.next_item().unwrap() else {
         panic!("no event");
     };
-    assert_eq!(event.data.as_ptr(), place);
+    assert_eq!(event.data.as_ptr(), data_start);
 }
 
-/// A reader that is slow and simple: it has the whole stream, and no limits.
-fn slow_reading(text: &str) -> Vec<Seen> {
+/// A simple reference parser: it has the whole stream and no limits.
+fn parse_reference(text: &str) -> Vec<TestItem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut lines: Vec<&str> = text.split('\n').collect();
@@ -281,7 +296,7 @@ fn slow_reading(text: &str) -> Vec<Seen> {
         match name {
             _ if line.is_empty() => {
                 let (kind, id) = (kind.take(), id.take());
-                found.extend(data.take().map(|data| Seen::Event {
+                found.extend(data.take().map(|data| TestItem::Event {
                     kind,
                     id,
                     data: data.join("\n"),
@@ -289,14 +304,14 @@ fn slow_reading(text: &str) -> Vec<Seen> {
             }
             "data" => data.get_or_insert_default().push(value),
             "event" => {
-                let cut = value.as_bytes().get(..=LONGEST_KIND);
+                let cut = value.as_bytes().get(..=MAX_KIND_BYTES);
                 let shown = String::from_utf8_lossy(cut.unwrap_or(value.as_bytes()));
                 kind = Some(shown.into_owned()).filter(|kind| !matches!(&**kind, "" | "message"));
             }
             "id" if !value.contains('\0') => id = Some(value.to_owned()),
             "retry" if value.parse::<u64>().is_ok() => {
-                let asked: u64 = value.parse().unwrap();
-                found.push(Seen::Retry(asked.min(60 * 60 * 1000)));
+                let millis: u64 = value.parse().unwrap();
+                found.push(TestItem::Retry(millis.min(60 * 60 * 1000)));
             }
             _ => {}
         }
@@ -333,7 +348,7 @@ fn stream() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_stream_has_the_same_events_however_it_is_cut(
+    fn events_do_not_depend_on_pieces(
         text in stream(),
         sizes in prop::collection::vec(1_usize..9, 1..9),
         limit in 1_usize..60,
@@ -351,6 +366,6 @@ proptest! {
         let whole = feed(&mut events(limit), &[text.as_bytes()]);
         prop_assert_eq!(feed(&mut events(limit), &pieces), whole);
         let unlimited = feed(&mut events(10_000), &pieces);
-        prop_assert_eq!(unlimited, slow_reading(&text));
+        prop_assert_eq!(unlimited, parse_reference(&text));
     }
 }

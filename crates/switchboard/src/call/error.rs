@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use switchboard_client::session::unknown_ids_note;
-use switchboard_wire::limits::legible as rounded_to_millis;
+use switchboard_wire::limits::truncate_to_millis;
 use switchboard_wire::mcp::ErrorObject;
 
 use super::{Delivery, InvalidMessage, Violation};
@@ -176,7 +176,7 @@ fn timeout_text(after: Duration, kind: TimeoutKind) -> String {
         TimeoutKind::Idle => "no activity for",
         TimeoutKind::Total => "no response within",
     };
-    format!("{what} {:?}", rounded_to_millis(after))
+    format!("{what} {:?}", truncate_to_millis(after))
 }
 
 fn delivery_text(delivery: Delivery) -> &'static str {

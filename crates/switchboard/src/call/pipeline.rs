@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use switchboard_client::session::{Deadline, Session, ToolRequest};
 use switchboard_wire::mcp::CallToolResult;
-use switchboard_wire::schema::{Checked, is_checkable};
+use switchboard_wire::schema::{Validation, is_checkable};
 use tokio::sync::{AcquireError, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
@@ -126,10 +126,10 @@ fn check_arguments<'a>(
         violations,
     };
     arguments_object(arguments).map_err(|violation| invalid(vec![violation]))?;
-    match tool.input_schema.check(arguments) {
-        Checked::Fits => {}
-        Checked::Violates(violations) => return Err(invalid(violations)),
-        Checked::Unchecked(why) => {
+    match tool.input_schema.validate(arguments) {
+        Validation::Valid => {}
+        Validation::Invalid(violations) => return Err(invalid(violations)),
+        Validation::Unusable(why) => {
             tracing::warn!(tool = %tool.id, why, "arguments are not validated");
         }
     }
@@ -285,12 +285,14 @@ fn check_output_schema(
         return Some("the structured content was not validated: it is too large".to_owned());
     }
     let value = structured.to_value().ok()?;
-    match schema.check(&value) {
-        Checked::Fits => None,
-        Checked::Violates(violations) => Some(format!(
+    match schema.validate(&value) {
+        Validation::Valid => None,
+        Validation::Invalid(violations) => Some(format!(
             "the structured content does not match the output schema: {}",
             join_violations(&violations)
         )),
-        Checked::Unchecked(why) => Some(format!("the structured content was not validated: {why}")),
+        Validation::Unusable(why) => {
+            Some(format!("the structured content was not validated: {why}"))
+        }
     }
 }

@@ -78,7 +78,7 @@ impl ToolTable {
             .iter()
             .map(|tool| (&tool.wire_name, tool.name_is_unchanged))
             .collect();
-        let owners = naming::holders(&names);
+        let owners = naming::assign_wire_names(&names);
         if owners.len() == tools.len() {
             return Catalog {
                 tools: tools.into_iter().cloned().collect(),

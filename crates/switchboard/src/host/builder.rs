@@ -18,7 +18,7 @@ use switchboard_process::{
     Guardian, HostId, ProcessSupervisor, Spawning, Subreaper, SupervisorOptions,
 };
 use switchboard_wire::mcp::{Implementation, LogLevel};
-use switchboard_wire::memory_budget::Budget;
+use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::{BoxFuture, Connector, ServerInstance};
 
 use super::reconcile::FileEntry;
@@ -412,7 +412,7 @@ impl HostBuilder {
         let state = Arc::new(HostState::new(
             Policy::new(self.rules),
             interaction,
-            self.limits.within_reason(),
+            self.limits.clamped(),
             self.deadlines.clamped(),
             self.result_store,
         ));
@@ -434,7 +434,7 @@ impl HostBuilder {
             watches: Arc::new(WatchTable::new(state.limits.watches, state.events.clone())),
             configured: Mutex::new(ConfiguredServers::default()),
             defaults: self.defaults,
-            budget: Budget::new(state.limits.memory_bytes),
+            budget: MemoryBudget::new(state.limits.memory_bytes),
             children,
             resumed,
             retry_slots: Arc::new(RetrySlots::new()),

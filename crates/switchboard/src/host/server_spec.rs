@@ -31,7 +31,7 @@ use crate::cache::{InMemoryServerCache, ServerCache, server_cache_key};
 use crate::catalog::ServerKey;
 use crate::host::claude_ai::AllowedOrigins;
 use crate::id::ServerName;
-use crate::limits::{Deadlines, MOST};
+use crate::limits::{Deadlines, MAX_COUNT};
 use crate::server::backoff::{Backoff, RetryPolicy};
 use crate::server::connect::{ConnectSetup, ServerEndpoint};
 use crate::server::environment::{Variables, is_inherited};
@@ -143,7 +143,9 @@ impl HostInner {
                     entry: Some(spec.masked_entry().clone()),
                 },
                 call_timeout: clamp_timeout(config.call_timeout),
-                max_calls: config.max_concurrent_calls.map(|max| max.get().min(MOST)),
+                max_calls: config
+                    .max_concurrent_calls
+                    .map(|max| max.get().min(MAX_COUNT)),
                 trusts_annotations: config.trust_annotations,
             },
             endpoint,

@@ -20,7 +20,7 @@ use super::{WatchKind, WatchTarget};
 use crate::call::{Call, CallError, RememberedApproval};
 use crate::host_state::HostState;
 use crate::id::ToolName;
-use crate::limits::LARGE;
+use crate::limits::LARGE_MESSAGE_BYTES;
 use crate::query::QueryError;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
@@ -305,7 +305,7 @@ impl WatchTask {
                     .map_or(0, String::len)
             })
             .sum();
-        if size <= LARGE {
+        if size <= LARGE_MESSAGE_BYTES {
             return Ok(Snapshot::of_resource(&result, max_text_bytes));
         }
         let snapshot = run_blocking(move || Snapshot::of_resource(&result, max_text_bytes)).await;

@@ -17,14 +17,14 @@ cases! {
             .expects(text("right"));
     s28_two_results: "response with two `result` keys" =>
         Case::on_work([message(r#""id":$ID,"result":TEXT,"result":{"content":[]}"#)])
-            .expects(invalid_response("the key `result` stands twice"));
+            .expects(invalid_response("duplicate key `result`"));
     s28_two_ids: "response with two `id` keys, so the request is ambiguous" =>
         Case::on_work([message(r#""id":$ID,"id":1,"result":TEXT"#)])
             .call_timeout(300)
             .expects(timed_out());
     s28_escaped_duplicate_key: "second `result` key written with an escape" =>
         Case::on_work([message(r#""id":$ID,"result":TEXT,"res\u0075lt":{"content":[]}"#)])
-            .expects(invalid_response("the key `result` stands twice"));
+            .expects(invalid_response("duplicate key `result`"));
     s28_other_case: "second `result` key in capitals, which is another key" =>
         Case::on_work([message(r#""id":$ID,"result":TEXT,"RESULT":{"content":[]}"#)])
             .expects(text("right"));

@@ -10,15 +10,15 @@ use bytes::{Buf, Bytes};
 use crate::session::peer::{self, Outgoing};
 use crate::session::request_table::Reply;
 use switchboard_wire::jsonrpc as wire;
-use switchboard_wire::jsonrpc::{Answer, AnswerId, Message, Outcome, Received};
+use switchboard_wire::jsonrpc::{Message, Outcome, ParsedLine, RawResult, ResponseId};
 use switchboard_wire::mcp::{Progress, ProtocolVersion};
-use switchboard_wire::memory_budget::Held;
-use switchboard_wire::scan::place_in;
+use switchboard_wire::memory_budget::MemoryPermit;
+use switchboard_wire::scan::range_of;
 
 /// What an incoming message was.
 pub(super) enum Dispatched {
     /// A response. The transport delivers it.
-    Response { id: AnswerId, reply: Reply },
+    Response { id: ResponseId, reply: Reply },
     /// The messages of a batch. The transport dispatches each.
     Batch(Vec<Bytes>),
     /// Progress that a caller asked for. Not charged to the rate limit.
@@ -32,17 +32,17 @@ pub(super) enum Dispatched {
 pub(super) fn dispatch<S: Outgoing>(
     session: &Arc<S>,
     mut message: Bytes,
-    permit: &mut Option<Held>,
+    permit: &mut Option<MemoryPermit>,
     progress: impl FnOnce(u64, Progress) -> bool,
 ) -> Dispatched {
     let peer = session.peer();
     let context = &peer.context;
-    let (id, result, shape) = match wire::read(&message, context.limits.json_budget()) {
-        Received::Message(Message::Answer {
+    let (id, result, index) = match wire::parse_line(&message, context.limits.json_budget()) {
+        ParsedLine::Message(Message::Response {
             id,
-            outcome: Outcome::Result(result, shape),
-        }) => (id, place_in(&message, result), shape),
-        Received::Message(Message::Answer {
+            outcome: Outcome::Result(result, index),
+        }) => (id, range_of(&message, result), index),
+        ParsedLine::Message(Message::Response {
             id,
             outcome: Outcome::Error(mut error),
         }) => {
@@ -50,7 +50,7 @@ pub(super) fn dispatch<S: Outgoing>(
             let reply = Reply::Error(error);
             return Dispatched::Response { id, reply };
         }
-        Received::Message(Message::Notification { method, params }) => {
+        ParsedLine::Message(Message::Notification { method, params }) => {
             let params = params.unwrap_or_default();
             return if peer.on_notification(&method, params, progress) {
                 Dispatched::RequestedProgress
@@ -58,22 +58,22 @@ pub(super) fn dispatch<S: Outgoing>(
                 Dispatched::Unsolicited
             };
         }
-        Received::Message(Message::Request { id, method, params }) => {
+        ParsedLine::Message(Message::Request { id, method, params }) => {
             peer::on_request(session, id, &method, params.unwrap_or(b"{}"));
             return Dispatched::Unsolicited;
         }
-        Received::Batch(messages) if peer.version() == Some(ProtocolVersion::V2025_03_26) => {
+        ParsedLine::Batch(messages) if peer.version() == Some(ProtocolVersion::V2025_03_26) => {
             let messages = messages.into_iter().map(|part| message.slice_ref(part));
             return Dispatched::Batch(messages.collect());
         }
-        Received::Broken {
+        ParsedLine::Invalid {
             id: Some(id),
             problem,
         } => {
-            let (id, reply) = (AnswerId::Ours(id), Reply::Invalid(problem));
+            let (id, reply) = (ResponseId::Number(id), Reply::Invalid(problem));
             return Dispatched::Response { id, reply };
         }
-        Received::Batch(_) | Received::Noise | Received::Broken { id: None, .. } => {
+        ParsedLine::Batch(_) | ParsedLine::Noise | ParsedLine::Invalid { id: None, .. } => {
             let text = peer.excerpt(&message);
             tracing::debug!(server = %context.server, text, "message discarded");
             return Dispatched::Unsolicited;
@@ -83,6 +83,6 @@ pub(super) fn dispatch<S: Outgoing>(
     message.advance(result.start);
     Dispatched::Response {
         id,
-        reply: Reply::Result(Answer::new(message, shape, permit.take())),
+        reply: Reply::Result(RawResult::new(message, index, permit.take())),
     }
 }

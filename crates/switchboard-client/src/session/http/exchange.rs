@@ -24,11 +24,11 @@ use crate::session::query::needs_no_cancel;
 use crate::session::request_table::Reply;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure, run_blocking};
 use crate::wire_tap::Direction;
-use switchboard_wire::jsonrpc::{Answer, AnswerId, InvalidMessage};
-use switchboard_wire::limits::LARGE;
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult, ResponseId};
+use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::mcp::Progress;
-use switchboard_wire::memory_budget::Held;
-use switchboard_wire::sse::{Events, Item};
+use switchboard_wire::memory_budget::MemoryPermit;
+use switchboard_wire::sse::{SseItem, SseParser};
 use switchboard_wire::sync::lock;
 
 /// Delay before a stream is resumed, unless the server sets one.
@@ -101,7 +101,7 @@ impl Drop for InFlightExchange<'_> {
 /// A message on the stream of a request.
 pub(super) enum StreamMessage {
     /// The response to the request.
-    Response(Result<Answer, RequestError>),
+    Response(Result<RawResult, RequestError>),
     /// Progress that a caller asked for.
     RequestedProgress,
     Unsolicited,
@@ -109,7 +109,7 @@ pub(super) enum StreamMessage {
 
 /// Why the wait for a response ended.
 enum Wake {
-    Done(Result<Answer, RequestError>),
+    Done(Result<RawResult, RequestError>),
     Stopped,
     Expired(Expired),
 }
@@ -122,7 +122,7 @@ impl StreamableHttpSession {
         deadline: Deadline,
         progress: Option<mpsc::Sender<Progress>>,
         encode: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let peer = &self.peer;
         let id = self.next_id();
         let mut line = encode(id);
@@ -165,8 +165,8 @@ impl StreamableHttpSession {
     fn update_health(
         &self,
         method: &str,
-        outcome: Result<Answer, RequestError>,
-    ) -> Result<Answer, RequestError> {
+        outcome: Result<RawResult, RequestError>,
+    ) -> Result<RawResult, RequestError> {
         let error = match outcome {
             Ok(answer) => {
                 self.health.record_success();
@@ -214,7 +214,7 @@ impl StreamableHttpSession {
         id: u64,
         headers: RequestHeaders<'_>,
         body: Bytes,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let build_headers = || self.headers(&headers);
         let sent = self.client.send(Method::POST, None, build_headers, body);
         let mut reply = sent.await.map_err(status::send_error)?;
@@ -271,7 +271,7 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         id: u64,
         reply: &mut AuthorizedResponse,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let context = &self.peer.context;
         let limit = context.limits.message_bytes;
         let body = reply.incoming.body.collect(limit, &context.budget);
@@ -293,22 +293,22 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         id: u64,
         mut body: Body,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let limits = &self.peer.context.limits;
-        let mut events = Events::new(limits.message_bytes, &self.peer.context.budget);
+        let mut events = SseParser::new(limits.message_bytes, &self.peer.context.budget);
         let mut rate_limit = RateLimiter::unsolicited();
         let mut resume_delay = DEFAULT_RESUME_DELAY;
         let mut resumes = 0;
         loop {
             let broken = loop {
                 match events.next_item() {
-                    Ok(Some(Item::Event(event))) => {
+                    Ok(Some(SseItem::Event(event))) => {
                         resumes = 0;
                         if event.kind.as_deref().is_some_and(|kind| kind != "message") {
                             continue;
                         }
                         let size = event.data.len();
-                        match self.receive(id, event.data, event.held).await {
+                        match self.receive(id, event.data, event.permit).await {
                             StreamMessage::Response(response) => {
                                 self.drain_body(body);
                                 return response;
@@ -321,11 +321,11 @@ impl StreamableHttpSession {
                             }
                         }
                     }
-                    Ok(Some(Item::Retry(delay))) => resume_delay = delay,
-                    Ok(Some(Item::LetGo { id: named, why })) => {
+                    Ok(Some(SseItem::Retry(delay))) => resume_delay = delay,
+                    Ok(Some(SseItem::Discarded { id: named, reason })) => {
                         if named == Some(id) {
                             return Err(RequestError::InvalidResponse(
-                                self.peer.discard_error(why),
+                                self.peer.discard_error(reason),
                             ));
                         }
                     }
@@ -352,7 +352,7 @@ impl StreamableHttpSession {
             match self.open_stream(Some(&last)).await {
                 Ok(resumed) => {
                     body = resumed;
-                    events.begin_anew();
+                    events.reset_for_resume();
                 }
                 Err(RequestError::Transport(TransportFailure { status: None, .. })) => {}
                 // The server rejected the resumption: the response is lost.
@@ -409,10 +409,10 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         id: u64,
         message: Bytes,
-        permit: Option<Held>,
+        permit: Option<MemoryPermit>,
     ) -> StreamMessage {
         self.peer.tap(Direction::Received, &message);
-        if message.len() > LARGE {
+        if message.len() > LARGE_MESSAGE_BYTES {
             let this = Arc::clone(self);
             let receive = move || this.receive_blocking(id, message, &mut { permit });
             let received = Box::pin(run_blocking(receive)).await;
@@ -425,13 +425,13 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         id: u64,
         message: Bytes,
-        permit: &mut Option<Held>,
+        permit: &mut Option<MemoryPermit>,
     ) -> StreamMessage {
         let progress = |token, progress| self.on_progress(token, progress);
         match dispatch(self, message, permit, progress) {
             Dispatched::Response { id: named, reply }
-                if named == AnswerId::Ours(id)
-                    || matches!((named, &reply), (AnswerId::Null, Reply::Error(_))) =>
+                if named == ResponseId::Number(id)
+                    || matches!((named, &reply), (ResponseId::Null, Reply::Error(_))) =>
             {
                 StreamMessage::Response(reply.into_result())
             }

@@ -17,7 +17,7 @@ use super::sse_2024::Sse2024Session;
 use super::streamable::StreamableHttpSession;
 use crate::session::deadline::Deadline;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
-use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::jsonrpc::RawResult;
 
 /// The session ends after this many consecutive failures.
 const MAX_CONSECUTIVE_FAILURES: u32 = 5;
@@ -125,7 +125,7 @@ pub(super) trait Pingable: Send + Sync + 'static {
     fn ping(
         self: &Arc<Self>,
         deadline: Deadline,
-    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+    ) -> impl Future<Output = Result<RawResult, RequestError>> + Send;
 
     /// Ends the session.
     fn end_unreachable(&self, end: SessionEnd);
@@ -140,7 +140,7 @@ impl Pingable for StreamableHttpSession {
         self.peer.stop.clone()
     }
 
-    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<RawResult, RequestError> {
         StreamableHttpSession::ping(self, deadline).await
     }
 
@@ -158,7 +158,7 @@ impl Pingable for Sse2024Session {
         self.peer.stop.clone()
     }
 
-    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<RawResult, RequestError> {
         Sse2024Session::ping(self, deadline).await
     }
 

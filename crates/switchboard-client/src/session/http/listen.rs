@@ -22,8 +22,8 @@ use crate::session::subscriptions::ListenEnd;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
 use crate::wire_tap::Direction;
 use switchboard_wire::encode;
-use switchboard_wire::encode::{Interests, Updates};
-use switchboard_wire::sse::{Events, Item};
+use switchboard_wire::encode::{ListChangeFilter, ResourceFilter};
+use switchboard_wire::sse::{SseItem, SseParser};
 
 /// Delay before an ended stream is opened again. Doubles up to the maximum.
 const MIN_REOPEN_DELAY: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ impl StreamableHttpSession {
     }
 
     /// Keeps a `subscriptions/listen` request for list changes open (modern era).
-    pub(super) async fn run_listen_request(self: Arc<Self>, list_changes: Interests) {
+    pub(super) async fn run_listen_request(self: Arc<Self>, list_changes: ListChangeFilter) {
         let stop = self.peer.stop.clone();
         let mut listen = ListenStream::new();
         let mut is_first = true;
@@ -144,7 +144,7 @@ impl StreamableHttpSession {
         uris: &[&str],
         sent: impl Fn(u64),
     ) -> ListenEnd {
-        let updates = Updates {
+        let updates = ResourceFilter {
             resource_subscriptions: uris,
         };
         let id = self.next_id();
@@ -174,7 +174,7 @@ impl StreamableHttpSession {
         id: u64,
         filter: impl Serialize,
     ) -> Result<AuthorizedResponse, RequestError> {
-        let params = encode::Listen {
+        let params = encode::ListenParams {
             notifications: filter,
             meta: self.peer.meta(None, None),
         };
@@ -238,15 +238,15 @@ impl StreamableHttpSession {
         id: u64,
     ) -> StreamEnd {
         let context = &self.peer.context;
-        let mut events = Events::new(context.limits.message_bytes, &context.budget);
+        let mut events = SseParser::new(context.limits.message_bytes, &context.budget);
         loop {
             match events.next_item() {
-                Ok(Some(Item::Event(event))) => {
+                Ok(Some(SseItem::Event(event))) => {
                     let size = event.data.len();
                     let is_message = event.kind.as_deref().is_none_or(|kind| kind == "message");
                     if is_message
                         && let StreamMessage::Response(_) =
-                            self.receive(id, event.data, event.held).await
+                            self.receive(id, event.data, event.permit).await
                     {
                         return StreamEnd::Unsupported;
                     }
@@ -254,8 +254,8 @@ impl StreamableHttpSession {
                         tokio::time::sleep(pause).await;
                     }
                 }
-                Ok(Some(Item::Retry(delay))) => listen.retry_hint = Some(delay),
-                Ok(Some(Item::LetGo { .. })) => {}
+                Ok(Some(SseItem::Retry(delay))) => listen.retry_hint = Some(delay),
+                Ok(Some(SseItem::Discarded { .. })) => {}
                 Ok(None) => match body.chunk().await {
                     Ok(Some(piece)) => events.push(piece),
                     outcome => {
@@ -285,7 +285,7 @@ impl ListenStream {
         }
     }
 
-    fn store_event_id(&mut self, events: &Events) {
+    fn store_event_id(&mut self, events: &SseParser) {
         if let Some(id) = events.last_event_id() {
             self.last_event_id = Some(id.to_owned());
         }

@@ -30,12 +30,12 @@ use crate::session::{
 use crate::wire_tap::Direction;
 use switchboard_wire::Limits;
 use switchboard_wire::encode;
-use switchboard_wire::encode::Round;
-use switchboard_wire::jsonrpc::{Answer, AnswerId, InvalidMessage};
-use switchboard_wire::limits::LARGE;
+use switchboard_wire::encode::InputResponses;
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult, ResponseId};
+use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::mcp::{Progress, ProtocolVersion, ServerHello};
-use switchboard_wire::memory_budget::Held;
-use switchboard_wire::sse::{Events, Item};
+use switchboard_wire::memory_budget::MemoryPermit;
+use switchboard_wire::sse::{SseItem, SseParser};
 use switchboard_wire::sync::lock;
 
 /// Maximum length of an endpoint URL, in bytes.
@@ -82,7 +82,7 @@ impl Sse2024Session {
         }
         let mut body = reply.incoming.body;
         let limits = &peer.context.limits;
-        let mut events = Events::new(limits.message_bytes, &peer.context.budget);
+        let mut events = SseParser::new(limits.message_bytes, &peer.context.budget);
         let endpoint = read_endpoint_event(&mut body, &mut events).await?;
         let endpoint = same_origin(client.url(), &endpoint)?;
         let session = Arc::new(Self {
@@ -108,7 +108,10 @@ impl Sse2024Session {
         self.tasks.spawn(health::run_checks(Arc::clone(self)));
     }
 
-    pub(super) async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+    pub(super) async fn ping(
+        self: &Arc<Self>,
+        deadline: Deadline,
+    ) -> Result<RawResult, RequestError> {
         self.request(RequestKind::Brief, deadline, None, |id| {
             encode::request(id, "ping", serde_json::json!({}))
         })
@@ -118,9 +121,9 @@ impl Sse2024Session {
     pub(in crate::session) async fn query(
         self: &Arc<Self>,
         query: &Query<'_>,
-        input_responses: Option<&Round>,
+        input_responses: Option<&InputResponses>,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         self.request(RequestKind::of(query.method), deadline, None, |id| {
             self.peer.encode_query(id, query, input_responses)
         })
@@ -130,7 +133,7 @@ impl Sse2024Session {
     pub(in crate::session) async fn call_tool(
         self: &Arc<Self>,
         call: &ToolRequest<'_>,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         self.request(
             RequestKind::Ordinary,
             call.deadline,
@@ -144,7 +147,7 @@ impl Sse2024Session {
         self: &Arc<Self>,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let context = &self.peer.context;
         let capabilities = context.client_capabilities();
         self.request(RequestKind::Handshake, deadline, None, |id| {
@@ -166,7 +169,7 @@ impl Sse2024Session {
         deadline: Deadline,
         progress: Option<mpsc::Sender<Progress>>,
         encode: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let peer = &self.peer;
         let (reply, response) = oneshot::channel();
         let request = PendingRequest::new(reply, progress, kind, deadline.start(&peer.clock));
@@ -205,7 +208,7 @@ impl Sse2024Session {
         &self,
         line: Vec<u8>,
         mut response: oneshot::Receiver<Reply>,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let posted = tokio::select! {
             biased;
             reply = &mut response => return into_result(reply),
@@ -244,7 +247,7 @@ impl Sse2024Session {
         let rest = reply
             .incoming
             .body
-            .collect(LARGE, &self.peer.context.budget);
+            .collect(LARGE_MESSAGE_BYTES, &self.peer.context.budget);
         let _ = tokio::time::timeout(NOTIFICATION_TIMEOUT, rest).await;
         Ok(())
     }
@@ -263,26 +266,29 @@ impl Sse2024Session {
         }
     }
 
-    async fn read_all(self: Arc<Self>, mut body: Body, mut events: Events) {
+    async fn read_all(self: Arc<Self>, mut body: Body, mut events: SseParser) {
         let mut rate_limit = RateLimiter::unsolicited();
         let read = async {
             loop {
                 match events.next_item() {
-                    Ok(Some(Item::Event(event))) => {
+                    Ok(Some(SseItem::Event(event))) => {
                         self.health.record_success();
                         if event.kind.as_deref().is_some_and(|kind| kind != "message") {
                             continue;
                         }
                         let size = event.data.len();
-                        let is_unsolicited = self.receive(event.data, event.held).await;
+                        let is_unsolicited = self.receive(event.data, event.permit).await;
                         if is_unsolicited && let Some(pause) = rate_limit.consume(size) {
                             tokio::time::sleep(pause).await;
                         }
                     }
-                    Ok(Some(Item::LetGo { id: Some(id), why })) => {
+                    Ok(Some(SseItem::Discarded {
+                        id: Some(id),
+                        reason,
+                    })) => {
                         self.deliver(
-                            AnswerId::Ours(id),
-                            Reply::Invalid(self.peer.discard_error(why)),
+                            ResponseId::Number(id),
+                            Reply::Invalid(self.peer.discard_error(reason)),
                         );
                     }
                     Ok(Some(_)) => {}
@@ -304,9 +310,9 @@ impl Sse2024Session {
     }
 
     /// Handles a message. Returns whether it was unsolicited.
-    async fn receive(self: &Arc<Self>, message: Bytes, permit: Option<Held>) -> bool {
+    async fn receive(self: &Arc<Self>, message: Bytes, permit: Option<MemoryPermit>) -> bool {
         self.peer.tap(Direction::Received, &message);
-        if message.len() > LARGE {
+        if message.len() > LARGE_MESSAGE_BYTES {
             let this = Arc::clone(self);
             let receive = move || this.receive_blocking(message, &mut { permit });
             return Box::pin(run_blocking(receive)).await.unwrap_or(false);
@@ -314,7 +320,11 @@ impl Sse2024Session {
         self.receive_blocking(message, &mut { permit })
     }
 
-    fn receive_blocking(self: &Arc<Self>, message: Bytes, permit: &mut Option<Held>) -> bool {
+    fn receive_blocking(
+        self: &Arc<Self>,
+        message: Bytes,
+        permit: &mut Option<MemoryPermit>,
+    ) -> bool {
         let progress = |token, progress| lock(&self.table).progress(token, progress);
         match dispatch(self, message, permit, progress) {
             Dispatched::Response { id, reply } => !self.deliver(id, reply),
@@ -331,7 +341,7 @@ impl Sse2024Session {
     }
 
     /// Delivers a response. Returns whether it answers a request.
-    fn deliver(&self, id: AnswerId, reply: Reply) -> bool {
+    fn deliver(&self, id: ResponseId, reply: Reply) -> bool {
         let Some(request) = lock(&self.table).take_for_response(id, &reply) else {
             return false;
         };
@@ -392,7 +402,7 @@ impl Drop for InFlightPost<'_> {
     }
 }
 
-fn into_result(reply: Result<Reply, oneshot::error::RecvError>) -> Result<Answer, RequestError> {
+fn into_result(reply: Result<Reply, oneshot::error::RecvError>) -> Result<RawResult, RequestError> {
     let reply = reply.unwrap_or(Reply::Lost {
         delivery: Delivery::Unknown,
         end: SessionEnd::Closed,
@@ -401,18 +411,21 @@ fn into_result(reply: Result<Reply, oneshot::error::RecvError>) -> Result<Answer
 }
 
 /// Reads the first event of the stream, which names the URL of the POSTs.
-async fn read_endpoint_event(body: &mut Body, events: &mut Events) -> Result<String, RequestError> {
+async fn read_endpoint_event(
+    body: &mut Body,
+    events: &mut SseParser,
+) -> Result<String, RequestError> {
     loop {
         let next = events.next_item();
         let failure = |message: &str| RequestError::Transport(TransportFailure::unknown(message));
         match next {
-            Ok(Some(Item::Event(event))) if event.kind.as_deref() == Some("endpoint") => {
+            Ok(Some(SseItem::Event(event))) if event.kind.as_deref() == Some("endpoint") => {
                 if event.data.len() > MAX_ENDPOINT_BYTES {
                     return Err(failure("the endpoint URL is longer than 8 KiB"));
                 }
                 return Ok(String::from_utf8_lossy(&event.data).trim().to_owned());
             }
-            Ok(Some(Item::Event(_))) => {
+            Ok(Some(SseItem::Event(_))) => {
                 return Err(failure("the first event is not `endpoint`"));
             }
             Ok(Some(_)) => {}

@@ -17,7 +17,7 @@ use crate::session::peer::Peer;
 use crate::session::{Delivery, RequestError, TransportFailure};
 use switchboard_wire::Limits;
 use switchboard_wire::jsonrpc as wire;
-use switchboard_wire::jsonrpc::{AnswerId, InvalidMessage, Message, Outcome, Received};
+use switchboard_wire::jsonrpc::{InvalidMessage, Message, Outcome, ParsedLine, ResponseId};
 use switchboard_wire::mcp::ErrorObject;
 
 /// Maximum size of an error body, in bytes.
@@ -83,17 +83,19 @@ fn rpc_error(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObjec
     struct WithoutId {
         error: ErrorObject,
     }
-    match wire::read(body, limits.json_budget()) {
-        Received::Message(Message::Answer {
+    match wire::parse_line(body, limits.json_budget()) {
+        ParsedLine::Message(Message::Response {
             id: named,
             outcome: Outcome::Error(error),
         }) => match named {
-            AnswerId::Ours(named) if Some(named) != id => None,
+            ResponseId::Number(named) if Some(named) != id => None,
             // Other servers send null or an invented id.
             _ => Some(error),
         },
-        Received::Message(_) | Received::Batch(_) | Received::Broken { id: Some(_), .. } => None,
-        Received::Noise | Received::Broken { id: None, .. } => {
+        ParsedLine::Message(_) | ParsedLine::Batch(_) | ParsedLine::Invalid { id: Some(_), .. } => {
+            None
+        }
+        ParsedLine::Noise | ParsedLine::Invalid { id: None, .. } => {
             let read = serde_json::from_slice::<WithoutId>(body);
             read.ok().map(|body| body.error)
         }

@@ -27,11 +27,11 @@ use crate::session::query::Query;
 use crate::session::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::wire_tap::Direction;
 use switchboard_wire::Limits;
-use switchboard_wire::decode::{LeftOut, Page};
+use switchboard_wire::decode::{Page, SkippedItem};
 use switchboard_wire::encode;
-use switchboard_wire::encode::{Interests, Round};
-use switchboard_wire::header_params::{Mirrors, header_value};
-use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::encode::{InputResponses, ListChangeFilter};
+use switchboard_wire::header_params::{HeaderParams, header_value};
+use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, ToolDefinition};
 use switchboard_wire::sync::lock;
 
@@ -49,7 +49,7 @@ pub struct StreamableHttpSession {
     next_id: AtomicU64,
     pub(super) session_id: OnceLock<HeaderValue>,
     /// Per tool, the arguments that its calls repeat in headers.
-    header_params: Mutex<HashMap<String, Arc<Mirrors>>>,
+    header_params: Mutex<HashMap<String, Arc<HeaderParams>>>,
     /// Incremented after each complete tool list.
     tool_list_revision: tokio::sync::watch::Sender<u64>,
     /// Progress listeners by request id.
@@ -76,7 +76,7 @@ pub(super) struct RequestHeaders<'a> {
     pub(super) method: &'static str,
     /// The tool, resource or prompt.
     pub(super) name: Option<&'a str>,
-    pub(super) header_params: Option<(&'a Mirrors, &'a ToolRequest<'a>)>,
+    pub(super) header_params: Option<(&'a HeaderParams, &'a ToolRequest<'a>)>,
     /// The protocol version, if none is negotiated yet.
     pub(super) version: Option<ProtocolVersion>,
 }
@@ -133,10 +133,10 @@ impl StreamableHttpSession {
     /// Completes the handshake and opens the server-to-client stream before the first request.
     pub(crate) async fn set_handshake(self: &Arc<Self>, handshake: ServerHello) {
         let is_modern = handshake.version.era() == Era::Modern;
-        let list_changes = Interests::in_what(&handshake.capabilities);
+        let list_changes = ListChangeFilter::supported_by(&handshake.capabilities);
         self.peer.set_handshake(handshake);
         if is_modern {
-            if list_changes.is_none() {
+            if list_changes.is_empty() {
                 self.listen_stream_decided.cancel();
             } else {
                 self.tasks
@@ -209,9 +209,9 @@ impl StreamableHttpSession {
     pub(in crate::session) async fn query(
         self: &Arc<Self>,
         query: &Query<'_>,
-        input_responses: Option<&Round>,
+        input_responses: Option<&InputResponses>,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let headers = RequestHeaders {
             name: query.name,
             ..RequestHeaders::of(query.method)
@@ -229,9 +229,9 @@ impl StreamableHttpSession {
             return;
         }
         let mut header_params = lock(&self.header_params);
-        let left_out = &mut page.left_out;
+        let skipped = &mut page.skipped;
         page.items
-            .retain(|tool| match Mirrors::of(&tool.input_schema) {
+            .retain(|tool| match HeaderParams::from_schema(&tool.input_schema) {
                 Ok(params) => {
                     if params.is_empty() {
                         header_params.remove(&tool.name);
@@ -242,9 +242,9 @@ impl StreamableHttpSession {
                 }
                 Err(why) => {
                     header_params.remove(&tool.name);
-                    left_out.push(LeftOut {
-                        what: tool.name.clone(),
-                        why,
+                    skipped.push(SkippedItem {
+                        name: tool.name.clone(),
+                        reason: why,
                     });
                     false
                 }
@@ -258,7 +258,7 @@ impl StreamableHttpSession {
     pub(in crate::session) async fn call_tool(
         self: &Arc<Self>,
         call: &ToolRequest<'_>,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let revision = *self.tool_list_revision.borrow();
         let outcome = self.call_once(call).await;
         match outcome {
@@ -281,7 +281,10 @@ impl StreamableHttpSession {
         }
     }
 
-    async fn call_once(self: &Arc<Self>, call: &ToolRequest<'_>) -> Result<Answer, RequestError> {
+    async fn call_once(
+        self: &Arc<Self>,
+        call: &ToolRequest<'_>,
+    ) -> Result<RawResult, RequestError> {
         let params = lock(&self.header_params).get(call.target.tool()).cloned();
         let headers = RequestHeaders {
             name: Some(call.target.tool()),
@@ -298,8 +301,8 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
-        let params = encode::OnlyMeta {
+    ) -> Result<RawResult, RequestError> {
+        let params = encode::MetaParams {
             meta: self.peer.request_meta(Some(version), None, None),
         };
         let headers = RequestHeaders {
@@ -316,7 +319,7 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let context = &self.peer.context;
         let capabilities = context.client_capabilities();
         let headers = RequestHeaders::of("initialize");
@@ -334,7 +337,10 @@ impl StreamableHttpSession {
     }
 
     /// Sends `ping`, or `server/discover` in the modern era, which has no ping.
-    pub(super) async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+    pub(super) async fn ping(
+        self: &Arc<Self>,
+        deadline: Deadline,
+    ) -> Result<RawResult, RequestError> {
         match self.peer.version() {
             Some(version) if version.era() == Era::Modern => self.discover(version, deadline).await,
             _ => {

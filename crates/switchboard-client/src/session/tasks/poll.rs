@@ -24,7 +24,7 @@ use crate::session::query::Query;
 use crate::session::{RequestError, Session, SessionEnd, ToolRequest, TransportFailure};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::decode::{InputRequest, Task, TaskStatus};
-use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::{CallToolResult, ErrorObject, Progress};
 
 /// Poll interval, unless the server sets one.
@@ -39,7 +39,7 @@ const MAX_INTERNAL_ERRORS: u32 = 3;
 /// Maximum length of the key of an input request, in bytes. Keys are kept to detect repetitions.
 const MAX_KEY_BYTES: usize = 1024;
 
-type ResultRequest = BoxFuture<'static, Result<Answer, RequestError>>;
+type ResultRequest = BoxFuture<'static, Result<RawResult, RequestError>>;
 
 pub(super) struct TaskPoller<'a> {
     request: &'a ToolRequest<'a>,
@@ -82,8 +82,8 @@ impl<'a> TaskPoller<'a> {
                 id: task.id,
                 maybe_running: true,
             },
-            interval: task.interval,
-            ttl: task.kept_for,
+            interval: task.poll_interval,
+            ttl: task.ttl,
             poll_now: task.status != TaskStatus::Working,
             answered: HashSet::new(),
             rounds: 0,
@@ -95,7 +95,7 @@ impl<'a> TaskPoller<'a> {
             last_error: None,
             failures: 0,
         };
-        poller.report_status(task.message);
+        poller.report_status(task.status_message);
         poller
     }
 
@@ -185,7 +185,7 @@ impl<'a> TaskPoller<'a> {
     }
 
     /// Sends pending answers, or polls the task after the interval. Retries transient failures.
-    async fn poll(&mut self, session: &Session) -> Result<Answer, RequestError> {
+    async fn poll(&mut self, session: &Session) -> Result<RawResult, RequestError> {
         if self.result_only {
             return pending().await;
         }
@@ -338,7 +338,7 @@ fn is_retryable(error: &RequestError, failures: u32) -> bool {
 }
 
 /// Waits for the open `tasks/result` request, or forever without one.
-async fn result_of(request: &mut Option<ResultRequest>) -> Result<Answer, RequestError> {
+async fn result_of(request: &mut Option<ResultRequest>) -> Result<RawResult, RequestError> {
     match request {
         Some(request) => request.await,
         None => pending().await,

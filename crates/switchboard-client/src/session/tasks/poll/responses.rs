@@ -4,9 +4,9 @@ use super::{MAX_KEY_BYTES, TaskPoller, Wake, is_retryable, peer_of, task_query};
 use crate::session::input_required::invalid_response;
 use crate::session::{RequestError, Session, run_blocking};
 use switchboard_wire::decode;
-use switchboard_wire::decode::{InputRequest, NoResult, TaskStatus};
-use switchboard_wire::jsonrpc::{Answer, InvalidMessage};
-use switchboard_wire::limits::LARGE;
+use switchboard_wire::decode::{IncompleteResult, InputRequest, TaskStatus};
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
+use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::mcp::ErrorObject;
 
 impl TaskPoller<'_> {
@@ -14,11 +14,11 @@ impl TaskPoller<'_> {
     pub(super) async fn on_state(
         &mut self,
         session: &Session,
-        response: Answer,
+        response: RawResult,
     ) -> Result<Wake, RequestError> {
         let limits = &peer_of(session)?.context.limits;
         let max_blocks = limits.content_blocks;
-        let decoded = if response.text.len() > LARGE {
+        let decoded = if response.text.len() > LARGE_MESSAGE_BYTES {
             Box::pin(run_blocking(move || decode::task(&response, max_blocks))).await?
         } else {
             decode::task(&response, max_blocks)
@@ -27,25 +27,25 @@ impl TaskPoller<'_> {
         if task.id != self.task.id {
             return Err(invalid_response("it belongs to another task"));
         }
-        self.interval = task.interval;
-        self.ttl = task.kept_for.or(self.ttl);
+        self.interval = task.poll_interval;
+        self.ttl = task.ttl.or(self.ttl);
         match task.status {
             TaskStatus::Working => {
-                self.report_status(task.message);
+                self.report_status(task.status_message);
                 Ok(Wake::StillWorking)
             }
             TaskStatus::InputRequired(requests) if self.is_modern() => {
-                self.report_status(task.message);
+                self.report_status(task.status_message);
                 self.on_input_required(requests, limits.input_requests)
             }
             TaskStatus::InputRequired(_) => {
-                self.report_status(task.message);
+                self.report_status(task.status_message);
                 self.request_result(session);
                 Ok(Wake::StillWorking)
             }
             TaskStatus::Cancelled => {
                 let reason = task
-                    .message
+                    .status_message
                     .map(|message| format!(": {}", self.redacted(&message)));
                 let reason = reason.unwrap_or_default();
                 let text = format!("the server cancelled the task{reason}");
@@ -60,7 +60,9 @@ impl TaskPoller<'_> {
                 Err(invalid_response("its task is completed but has no result"))
             }
             TaskStatus::Failed(error) if self.is_modern() => {
-                let text = task.message.unwrap_or_else(|| "the task failed".to_owned());
+                let text = task
+                    .status_message
+                    .unwrap_or_else(|| "the task failed".to_owned());
                 let error = error.unwrap_or_else(|| ErrorObject::new(ErrorObject::INTERNAL, text));
                 Err(self.failed(error))
             }
@@ -111,13 +113,13 @@ impl TaskPoller<'_> {
     pub(super) async fn on_result(
         &mut self,
         session: &Session,
-        result: Result<Answer, RequestError>,
+        result: Result<RawResult, RequestError>,
     ) -> Result<Wake, RequestError> {
         match result {
             Ok(result) => {
                 self.task.maybe_running = false;
                 let max_blocks = peer_of(session)?.context.limits.content_blocks;
-                let decoded = if result.text.len() > LARGE {
+                let decoded = if result.text.len() > LARGE_MESSAGE_BYTES {
                     let decode = move || decode::call_tool_result(&result, max_blocks);
                     Box::pin(run_blocking(decode)).await?
                 } else {
@@ -125,7 +127,9 @@ impl TaskPoller<'_> {
                 };
                 match decoded {
                     Ok(result) => Ok(Wake::Done(result)),
-                    Err(NoResult::Unusable(problem)) => Err(RequestError::InvalidResponse(problem)),
+                    Err(IncompleteResult::Invalid(problem)) => {
+                        Err(RequestError::InvalidResponse(problem))
+                    }
                     Err(_) => Err(invalid_response("the result of its task is incomplete")),
                 }
             }
