@@ -446,7 +446,7 @@ async fn negotiate_session(
 async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &ClientContext) {
     if session.is_remote() {
         // The server received our credential and may repeat it.
-        context.session.redactor.redact_hello(&mut handshake);
+        context.session.redactor.redact_handshake(&mut handshake);
     }
     match session {
         Session::Line(line) => {

@@ -1,11 +1,11 @@
 //! Decodes results and the params of notifications, by method.
 //!
-//! Decoding is tolerant: a malformed tool is skipped and reported, a content block of an unknown type
-//! is kept as JSON, and unknown members are ignored. If a result cannot be used at all, decoding
-//! returns [`InvalidMessage`]; it does not guess.
+//! Decoding is tolerant: a malformed tool is skipped and reported, a content block of an unknown
+//! type is kept as JSON, and unknown members are ignored. If a result cannot be used at all,
+//! decoding returns [`InvalidMessage`]; it does not guess.
 //!
-//! Everything kept from a message is bounded. The limits that users can set are parameters; the others
-//! are constants next to the code that applies them.
+//! Everything kept from a message is bounded. The limits that users can set are parameters; the
+//! others are constants next to the code that applies them.
 
 mod cache_hint;
 mod content;

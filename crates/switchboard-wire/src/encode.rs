@@ -3,8 +3,8 @@
 //! `tools/call` and queries are written without serde where that is faster. Sending is up to the
 //! session.
 //!
-//! Invariant: a line contains no line break except its last byte. All text is escaped; the one text that
-//! is sent back unescaped, a server's `requestState`, is a valid JSON string.
+//! Invariant: a line contains no line break except its last byte. All text is escaped; the one text
+//! that is sent back unescaped, a server's `requestState`, is a valid JSON string.
 
 mod json;
 mod request_meta;
@@ -267,8 +267,8 @@ fn line(message: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// Appends a value as serde writes it. `null` if the value cannot be serialized, which does not occur
-/// for maps with string keys and plain structs.
+/// Appends a value as serde writes it. `null` if the value cannot be serialized, which does not
+/// occur for maps with string keys and plain structs.
 fn write_serialized(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let start = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {

@@ -1,9 +1,11 @@
-//! Arguments of a tool that go along as HTTP headers (`x-mcp-header`), and how text becomes the value
-//! of a header.
+//! Tool arguments that are repeated as HTTP headers (`x-mcp-header`), and the encoding of text as a
+//! header value.
 //!
-//! What a schema says is untrusted: a name that is no token, or that stands where it cannot be told
-//! from the schema alone which argument is meant, makes the whole tool unusable over HTTP.
-//! Invariant: no argument and no name can put anything into a request but one header of its own.
+//! Schemas are untrusted. A tool is rejected for HTTP if a header name in its schema is not a valid
+//! token, or if the annotation is at a place where the schema alone does not determine the
+//! argument.
+//!
+//! Invariant: an argument or a name adds exactly its own header to a request, and nothing else.
 
 use std::collections::HashSet;
 
@@ -14,22 +16,23 @@ use serde_json::{Map, Number, Value};
 
 use crate::mcp::Json;
 use crate::scan;
+use crate::text::is_http_token;
 
 const KEYWORD: &str = "x-mcp-header";
-const PREFIX: &str = "mcp-param-";
-/// Longer names than this, in bytes, are refused.
-const LONGEST_NAME: usize = 128;
-/// More of them than this do not go through servers and proxies.
-const MOST: usize = 64;
-/// A schema with annotations that holds more JSON values than this is not looked through.
-const MOST_NODES: usize = 100_000;
-/// How much of a name is shown in a message.
-const SHOWN: usize = 40;
+const HEADER_PREFIX: &str = "mcp-param-";
+/// Longer header names are rejected, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+/// Maximum number of headers per tool. Servers and proxies reject requests with too many.
+const MAX_HEADERS: usize = 64;
+/// A schema with annotations and more JSON values than this is rejected.
+const MAX_SCHEMA_NODES: usize = 100_000;
+/// Names are truncated to this length in messages.
+const MAX_SHOWN_CHARS: usize = 40;
 
-/// Keywords of which the value is no schema, but an example of what a schema describes.
-const PLAIN_VALUES: [&str; 5] = ["default", "const", "enum", "examples", "example"];
-/// Keywords of which the members are schemas by names that somebody chose.
-const BY_NAME: [&str; 6] = [
+/// Keywords whose value is not a schema.
+const NON_SCHEMA_KEYWORDS: [&str; 5] = ["default", "const", "enum", "examples", "example"];
+/// Keywords whose value is an object with a schema in each member, under arbitrary names.
+const SCHEMA_MAP_KEYWORDS: [&str; 6] = [
     "properties",
     "patternProperties",
     "dependentSchemas",
@@ -38,165 +41,171 @@ const BY_NAME: [&str; 6] = [
     "definitions",
 ];
 
-/// Which arguments of a tool go along as headers.
+/// The arguments of a tool that are repeated as headers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeaderParams(Box<[HeaderParam]>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct HeaderParam {
-    /// The way to the argument, from object to object.
+    /// The names of the properties that lead to the argument.
     path: Vec<String>,
     header: HeaderName,
 }
 
 impl HeaderParams {
-    /// Finds them in the schema of a tool's arguments. The error says why the tool cannot be used.
+    /// Finds the annotations in an input schema. The error says why the tool cannot be called over
+    /// HTTP.
     pub fn from_schema(input_schema: &Json) -> Result<Self, String> {
         let text = input_schema.as_str().as_bytes();
-        if !may_be_annotated(text) {
+        if !may_have_keyword(text) {
             return Ok(Self::default());
         }
-        if scan::count_nodes(text) > MOST_NODES {
+        if scan::count_nodes(text) > MAX_SCHEMA_NODES {
             return Err(format!(
-                "its schema has headers (`{KEYWORD}`) and more than {MOST_NODES} values"
+                "its schema has `{KEYWORD}` and more than {MAX_SCHEMA_NODES} JSON values"
             ));
         }
         let schema = input_schema
             .to_value()
             .map_err(|_| "its schema is nested too deep".to_owned())?;
-        let mut search = Search::default();
-        search.visit(&schema, Place::Root)?;
-        Ok(Self(search.found.into()))
+        let mut walk = SchemaWalk::default();
+        walk.visit(&schema, SchemaPosition::Root)?;
+        Ok(Self(walk.found.into()))
     }
 
-    /// Whether nothing goes along.
+    /// Whether no argument is repeated as a header.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The headers for these arguments. What is absent or null has none.
+    /// Returns the headers for these arguments. An argument that is missing or null has no header.
     pub fn headers<'a>(
         &'a self,
         arguments: &'a Map<String, Value>,
     ) -> impl Iterator<Item = (HeaderName, HeaderValue)> + 'a {
-        self.0.iter().filter_map(|mirror| {
-            let (first, further) = mirror.path.split_first()?;
+        self.0.iter().filter_map(|param| {
+            let (first, further) = param.path.split_first()?;
             let argument = further
                 .iter()
-                .try_fold(arguments.get(first)?, |within, key| within.get(key))?;
+                .try_fold(arguments.get(first)?, |object, key| object.get(key))?;
             let value = match argument {
                 Value::String(text) => header_value(text),
                 Value::Bool(true) => HeaderValue::from_static("true"),
                 Value::Bool(false) => HeaderValue::from_static("false"),
-                Value::Number(number) => header_value(&decimal(number)?),
+                Value::Number(number) => header_value(&integer_text(number)?),
                 Value::Null | Value::Array(_) | Value::Object(_) => return None,
             };
-            Some((mirror.header.clone(), value))
+            Some((param.header.clone(), value))
         })
     }
 }
 
-/// Whether the keyword may stand in a schema, however it is written. Most have none of it.
-fn may_be_annotated(text: &[u8]) -> bool {
+/// Whether the text of a schema may contain the keyword, possibly written with escapes. Avoids
+/// parsing schemas without it, which most are.
+fn may_have_keyword(text: &[u8]) -> bool {
     if memchr::memmem::find(text, KEYWORD.as_bytes()).is_some() {
         return true;
     }
-    // The same letters as escapes: `\u0078-mcp-header`.
+    // Escapes of the keyword's characters begin with `\u002`, `\u006` or `\u007`.
     memchr::memmem::find_iter(text, b"\\u00")
         .any(|at| matches!(text.get(at + 4), Some(b'2' | b'6' | b'7')))
 }
 
-/// An integer in digits, whichever way it was written; nothing for a fraction.
-fn decimal(number: &Number) -> Option<String> {
+/// Returns an integer in decimal digits, also if it is written like `3.0` or `1e3`. `None` for a
+/// fraction.
+fn integer_text(number: &Number) -> Option<String> {
     if number.is_i64() || number.is_u64() {
         return Some(number.to_string());
     }
     let value = number.as_f64().filter(|value| value.fract() == 0.0)?;
-    // Minus nothing is nothing.
+    // Negative zero is sent as `0`.
     Some(format!("{:.0}", if value == 0.0 { 0.0 } else { value }))
 }
 
-/// Text as the value of a header: as it is where that is safe, otherwise encoded.
+/// Encodes text as a header value: unchanged if it is visible ASCII, otherwise as `=?base64?…?=`.
 ///
-/// What could be lost or misread on the way is encoded as well: no text at all, a tab, and what looks
-/// like the mark of the encoding.
+/// Empty text, text with a space at either end and text that looks encoded are encoded, too,
+/// because servers and proxies would change or misread them.
 pub fn header_value(text: &str) -> HeaderValue {
-    const MARK: &[u8] = b"=?base64?";
+    const ENCODED_PREFIX: &[u8] = b"=?base64?";
     let bytes = text.as_bytes();
     let is_plain = bytes.iter().all(|byte| matches!(byte, b' '..=b'~'))
         && !matches!(bytes.first(), None | Some(b' '))
         && bytes.last() != Some(&b' ');
-    let looks_marked = bytes
-        .get(..MARK.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(MARK));
-    let value = if is_plain && !looks_marked {
+    let looks_encoded = bytes
+        .get(..ENCODED_PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(ENCODED_PREFIX));
+    let value = if is_plain && !looks_encoded {
         HeaderValue::from_str(text)
     } else {
         HeaderValue::try_from(format!("=?base64?{}?=", STANDARD.encode(bytes)))
     };
-    // Both are visible ASCII: there is nothing in them that a header may not hold.
+    // Both are visible ASCII, so this does not fail.
     value.unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// Where a schema stands in the whole of it.
+/// Where a subschema is in the schema of a tool.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum SchemaPosition<'a> {
     Root,
-    /// A property, reached through nothing but properties.
-    Property(&'a Property<'a>),
-    /// Anywhere else: which argument it is about depends on the arguments.
-    Elsewhere,
+    /// A property that is reached only through `properties`, so that it describes one argument.
+    Property(&'a PropertyPath<'a>),
+    /// Anywhere else. Which argument the subschema describes depends on the arguments.
+    Other,
 }
 
-struct Property<'a> {
+/// A property and the properties around it, innermost first.
+struct PropertyPath<'a> {
     name: &'a str,
-    parent: Option<&'a Property<'a>>,
+    parent: Option<&'a PropertyPath<'a>>,
 }
 
-impl Property<'_> {
-    fn path(&self) -> Vec<String> {
-        let mut path: Vec<String> = std::iter::successors(Some(self), |property| property.parent)
+impl PropertyPath<'_> {
+    /// The names from the outermost property to this one.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::iter::successors(Some(self), |property| property.parent)
             .map(|property| property.name.to_owned())
             .collect();
-        path.reverse();
-        path
+        names.reverse();
+        names
     }
 }
 
+/// Walks a schema and collects the annotations.
 #[derive(Default)]
-struct Search {
+struct SchemaWalk {
     found: Vec<HeaderParam>,
-    names: HashSet<HeaderName>,
+    headers: HashSet<HeaderName>,
 }
 
-impl Search {
-    /// Goes through a schema and all that is in it; a tree of JSON is never deeper than its reader
-    /// allows, which bounds the depth of this.
-    fn visit(&mut self, schema: &Value, place: Place<'_>) -> Result<(), String> {
+impl SchemaWalk {
+    /// Visits a subschema and everything inside it. The recursion is bounded because `serde_json`
+    /// limits the depth of parsed JSON.
+    fn visit(&mut self, schema: &Value, position: SchemaPosition<'_>) -> Result<(), String> {
         let members = match schema {
             Value::Object(members) => members,
-            Value::Array(branches) => {
-                return branches
+            Value::Array(schemas) => {
+                return schemas
                     .iter()
-                    .try_for_each(|branch| self.visit(branch, Place::Elsewhere));
+                    .try_for_each(|schema| self.visit(schema, SchemaPosition::Other));
             }
             _ => return Ok(()),
         };
         if let Some(name) = members.get(KEYWORD) {
-            self.add(name, members.get("type"), place)?;
+            self.add(name, members.get("type"), position)?;
         }
         for (keyword, value) in members {
             match (keyword.as_str(), value) {
                 ("properties", Value::Object(properties)) => {
-                    self.visit_properties(properties, place)?;
+                    self.visit_properties(properties, position)?;
                 }
-                (keyword, Value::Object(schemas)) if BY_NAME.contains(&keyword) => {
+                (keyword, Value::Object(schemas)) if SCHEMA_MAP_KEYWORDS.contains(&keyword) => {
                     schemas
                         .values()
-                        .try_for_each(|schema| self.visit(schema, Place::Elsewhere))?;
+                        .try_for_each(|schema| self.visit(schema, SchemaPosition::Other))?;
                 }
-                (keyword, _) if PLAIN_VALUES.contains(&keyword) => {}
-                (_, value) => self.visit(value, Place::Elsewhere)?,
+                (keyword, _) if NON_SCHEMA_KEYWORDS.contains(&keyword) => {}
+                (_, value) => self.visit(value, SchemaPosition::Other)?,
             }
         }
         Ok(())
@@ -205,74 +214,79 @@ impl Search {
     fn visit_properties(
         &mut self,
         properties: &Map<String, Value>,
-        place: Place<'_>,
+        position: SchemaPosition<'_>,
     ) -> Result<(), String> {
         for (name, schema) in properties {
-            let parent = match place {
-                Place::Root => None,
-                Place::Property(parent) => Some(parent),
-                Place::Elsewhere => {
-                    self.visit(schema, Place::Elsewhere)?;
+            let parent = match position {
+                SchemaPosition::Root => None,
+                SchemaPosition::Property(parent) => Some(parent),
+                SchemaPosition::Other => {
+                    self.visit(schema, SchemaPosition::Other)?;
                     continue;
                 }
             };
-            self.visit(schema, Place::Property(&Property { name, parent }))?;
+            let path = PropertyPath { name, parent };
+            self.visit(schema, SchemaPosition::Property(&path))?;
         }
         Ok(())
     }
 
-    fn add(&mut self, name: &Value, kind: Option<&Value>, place: Place<'_>) -> Result<(), String> {
-        let Place::Property(property) = place else {
+    fn add(
+        &mut self,
+        name: &Value,
+        schema_type: Option<&Value>,
+        position: SchemaPosition<'_>,
+    ) -> Result<(), String> {
+        let SchemaPosition::Property(property) = position else {
             return Err(format!(
-                "`{KEYWORD}` stands where only plain properties lead to no single argument"
+                "`{KEYWORD}` is only allowed on properties that `properties` alone leads to"
             ));
         };
-        let path = property.path();
-        let at = shown(&path.join("."));
-        let refuse = |why: &str| Err(format!("`{KEYWORD}` of `{at}` {why}"));
+        let path = property.names();
+        let shown_path = shown(&path.join("."));
+        let reject = |why: &str| Err(format!("`{KEYWORD}` of `{shown_path}` {why}"));
         let Some(name) = name.as_str() else {
-            return refuse("is no text");
+            return reject("is not a string");
         };
         if !matches!(
-            kind.and_then(Value::as_str),
+            schema_type.and_then(Value::as_str),
             Some("string" | "integer" | "boolean")
         ) {
-            return refuse("is on what is neither a string, an integer nor a boolean");
+            return reject("is on an argument that is not a string, an integer or a boolean");
         }
-        if name.is_empty() || !name.bytes().all(is_token) {
-            return refuse("is no name of a header");
+        if !is_http_token(name) {
+            return reject("is not a valid header name");
         }
-        if name.len() > LONGEST_NAME {
-            return refuse(&format!("is longer than {LONGEST_NAME} bytes"));
+        if name.len() > MAX_NAME_BYTES {
+            return reject(&format!("is longer than {MAX_NAME_BYTES} bytes"));
         }
-        let Ok(header) = HeaderName::try_from(format!("{PREFIX}{name}")) else {
-            return refuse("is no name of a header");
+        let Ok(header) = HeaderName::try_from(format!("{HEADER_PREFIX}{name}")) else {
+            return reject("is not a valid header name");
         };
-        if !self.names.insert(header.clone()) {
-            return refuse(&format!("stands twice: `{}`", shown(name)));
+        if !self.headers.insert(header.clone()) {
+            return reject(&format!("is a duplicate: `{}`", shown(name)));
         }
-        if self.found.len() == MOST {
-            return refuse(&format!("is one of more than {MOST}"));
+        if self.found.len() == MAX_HEADERS {
+            return reject(&format!("exceeds the maximum of {MAX_HEADERS} headers"));
         }
         self.found.push(HeaderParam { path, header });
         Ok(())
     }
 }
 
-/// The letters of a token (RFC 9110, `tchar`).
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
+/// Returns the beginning of an untrusted text for a message, without control characters.
 fn shown(text: &str) -> String {
-    let visible = |letter: char| {
+    let replace_control = |letter: char| {
         if letter.is_control() {
             '\u{fffd}'
         } else {
             letter
         }
     };
-    text.chars().take(SHOWN).map(visible).collect()
+    text.chars()
+        .take(MAX_SHOWN_CHARS)
+        .map(replace_control)
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Parses one line into a JSON-RPC 2.0 message, or says why it is not one.
 //!
-//! This module keeps no state: it returns the id of a response, and the session looks up the request.
-//! Results stay text; [`decode`](crate::decode) decodes them by method.
+//! This module keeps no state: it returns the id of a response, and the session looks up the
+//! request. Results stay text; [`decode`](crate::decode) decodes them by method.
 //!
 //! Invariant: parsing takes one pass over the bytes of a line.
 

@@ -2,7 +2,7 @@
 //!
 //! This crate holds the protocol types ([`mcp`]), the JSON-RPC envelope, encoding and decoding of
 //! messages, line and server-sent-event framing, tool naming, text sanitising and the limits that
-//! bound them. It opens no files or sockets, reads no clock and spawns no tasks.
+//! bound them. It opens no files or sockets, does not read the clock and spawns no tasks.
 //!
 //! Modules that are hidden in this documentation are internal to the switchboard crates and have no
 //! stability promise.

@@ -1,10 +1,10 @@
 //! Limits on size and count that users can set, with their defaults.
 //!
-//! [`Limits`] is plain data. The module that owns the queue, buffer or listing enforces its limit. Time
-//! limits are in the client crate.
+//! [`Limits`] is plain data. The module that owns the queue, buffer or listing enforces its limit.
+//! Time limits are in the client crate.
 //!
-//! Invariant: everything that a server sends and everything that a caller queues is bounded by a limit
-//! listed here, or by a constant where it is read.
+//! Invariant: everything that a server sends and everything that a caller queues is bounded by a
+//! limit listed here, or by a constant where it is read.
 
 use std::time::Duration;
 
@@ -58,13 +58,13 @@ pub struct Limits {
     pub log_messages_per_second: usize,
     /// How many progress notifications are queued for a slow caller.
     pub progress_backlog: usize,
-    /// How many events are queued for a slow listener. If the queue is full, events are dropped, and
-    /// the listener receives their number.
+    /// How many events are queued for a slow listener. If the queue is full, events are dropped,
+    /// and the listener receives their number.
     pub event_backlog: usize,
     /// Maximum number of content blocks of one result. Further blocks are dropped, with a note.
     pub content_blocks: usize,
-    /// Maximum length of the text of one result that is shown to a model, in bytes. The full text is
-    /// stored.
+    /// Maximum length of the text of one result that is shown to a model, in bytes. The full text
+    /// is stored.
     pub result_text_bytes: usize,
     /// Maximum size of the images and audio of one result, in bytes of base64. Further blocks are
     /// replaced by a description.
@@ -87,7 +87,8 @@ const MIB: usize = 1024 * KIB;
 /// Upper bound of counts that become semaphore permits or channel capacities in tokio.
 pub const MAX_COUNT: usize = usize::MAX >> 6;
 
-/// Upper bound of the limits per minute. A timestamp is stored for each question of the last minute.
+/// Upper bound of the limits per minute. A timestamp is stored for each question of the last
+/// minute.
 const MAX_PER_MINUTE: usize = 10_000;
 
 /// Larger messages are decoded on a blocking thread, because decoding them would delay the tasks of

@@ -1,9 +1,9 @@
 //! Splits a byte stream into lines of bounded length.
 //!
-//! [`LineReader`] does no I/O: the caller appends bytes to its buffer and takes lines out. A long line
-//! stays in several chunks, which the caller joins on a blocking thread. A line over the size limit or
-//! over the memory budget is discarded as it arrives; only the id of the request that it responds to
-//! is kept.
+//! [`LineReader`] does no I/O: the caller appends bytes to its buffer and takes lines out. A long
+//! line stays in several chunks, which the caller joins on a blocking thread. A line over the size
+//! limit or over the memory budget is discarded as it arrives; only the id of the request that it
+//! responds to is kept.
 //!
 //! Invariant: the reader holds at most one line, and no more of it than the limit, plus one read.
 
@@ -64,8 +64,8 @@ impl ChunkedLine {
         }
     }
 
-    /// Copies the chunks into one buffer. Frees each chunk after it is copied, so that the line is not
-    /// in memory twice.
+    /// Copies the chunks into one buffer. Frees each chunk after it is copied, so that the line is
+    /// not in memory twice.
     pub fn join(self) -> Bytes {
         let mut line = Vec::with_capacity(self.length);
         for chunk in self.chunks {
@@ -198,8 +198,8 @@ impl LineReader {
         std::mem::replace(self, empty)
     }
 
-    /// Returns the bytes after the last line end, at the end of the stream. `None` if they are blank or
-    /// belong to a discarded line.
+    /// Returns the bytes after the last line end, at the end of the stream. `None` if they are
+    /// blank or belong to a discarded line.
     pub fn take_remainder(&mut self) -> Option<Bytes> {
         let mut rest = std::mem::take(&mut self.line_start);
         rest.push(self.buffer.split());
@@ -215,8 +215,8 @@ impl LineReader {
         buffer
     }
 
-    /// Returns the current line, of which `line` is the last part. `None` if the line is discarded and
-    /// was reported before.
+    /// Returns the current line, of which `line` is the last part. `None` if the line is discarded
+    /// and was reported before.
     fn finish_line(&mut self, mut line: BytesMut) -> Option<Line> {
         let mut permit = self.permit.take();
         let mut line_start = std::mem::take(&mut self.line_start);
@@ -241,8 +241,8 @@ impl LineReader {
         discarding.report()
     }
 
-    /// Discards the current line if it exceeds the limit or the memory budget. Reports it as soon as
-    /// its id is known.
+    /// Discards the current line if it exceeds the limit or the memory budget. Reports it as soon
+    /// as its id is known.
     fn discard_if_too_large(&mut self) -> Result<Option<Line>, Unterminated> {
         if self.discarding.is_none() {
             let size = self.buffered_bytes();

@@ -180,11 +180,12 @@ pub enum ServerNotification {
     ResourceUpdated(Arc<str>),
 }
 
-/// Receives the progress notes of one call.
+/// Receives the progress notifications of one call.
 ///
 /// A call borrows its sink, so that a call that reports nothing costs no allocation.
 pub trait ProgressSink: Send + Sync {
-    /// Takes one note. Never blocks; drops the note if the receiver is gone or too slow.
+    /// Takes one notification. Never blocks; drops the notification if the receiver is gone or too
+    /// slow.
     fn report(&self, progress: Progress);
 
     /// Returns a handle to the same receiver that outlives the borrow.
@@ -214,7 +215,7 @@ pub struct LocalCall<'a> {
 }
 
 impl<'a> LocalCall<'a> {
-    /// A call whose progress goes to `progress`, if anybody wants it.
+    /// Creates a call. `progress` receives its progress, if the caller asked for it.
     pub fn new(
         tool: &'a str,
         arguments: &'a Map<String, Value>,
@@ -229,8 +230,8 @@ impl<'a> LocalCall<'a> {
         }
     }
 
-    /// Reports progress, which also restarts the caller's idle timeout. The note is dropped if the
-    /// caller does not listen or reads too slowly.
+    /// Reports progress, which also restarts the caller's idle timeout. The notification is dropped
+    /// if the caller did not ask for progress or reads too slowly.
     pub fn report(&self, progress: Progress) {
         if let Some(sink) = self.progress {
             sink.report(progress);

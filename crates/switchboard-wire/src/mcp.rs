@@ -1,7 +1,8 @@
 //! Protocol types: tools, resources, prompts, content blocks, capabilities and errors.
 //!
-//! The types are tolerant: content blocks of unknown types and JSON schemas are carried as text, so that
-//! data of newer servers is not lost. Decoding with limits is in the internal module `decode`.
+//! The types are tolerant: content blocks of unknown types and JSON schemas are kept as JSON text,
+//! so that data of newer servers is not lost. Decoding with limits is in the internal module
+//! `decode`.
 
 mod client_capabilities;
 mod content;

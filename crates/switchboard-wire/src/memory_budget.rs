@@ -39,8 +39,8 @@ impl MemoryBudget {
             || size.saturating_sub(reserved) <= self.remaining.load(Ordering::Relaxed)
     }
 
-    /// Grows `permit` to cover a message of `size` bytes. Returns false and leaves `permit` unchanged
-    /// if the budget does not allow it.
+    /// Grows `permit` to cover a message of `size` bytes. Returns false and leaves `permit`
+    /// unchanged if the budget does not allow it.
     #[inline]
     pub fn grow(&self, permit: &mut Option<MemoryPermit>, size: usize) -> bool {
         size <= UNCOUNTED_BYTES || self.reserve_counted(permit, size)

@@ -1,10 +1,11 @@
 //! Tool names for models: encodes (server, tool) as `mcp__server__tool` and splits it again.
 //!
-//! Pure functions: the wire name of a pair depends on that pair alone. Decisions are made on the pair,
-//! never on the wire name.
+//! Pure functions: the wire name of a pair depends on that pair alone. Decisions are made on the
+//! pair, never on the wire name.
 //!
 //! Invariant: a wire name is at most 64 characters of `[A-Za-z0-9_-]`. It splits in one way, at the
-//! first `__` after `mcp__`, because a server part contains no `__` and neither starts nor ends with
+//! first `__` after `mcp__`, because a server part contains no `__` and neither starts nor ends
+//! with
 //! `_`.
 
 use std::borrow::Cow;
@@ -47,13 +48,14 @@ pub fn wire_name(server: &ServerName, tool: &ToolName) -> WireName {
     EncodedName::new(server, tool).wire
 }
 
-/// Returns the server part of the wire names of a server's tools. It equals the server's name if that
-/// is a valid part.
+/// Returns the server part of the wire names of a server's tools. It equals the server's name if
+/// that is a valid part.
 pub fn server_part(server: &ServerName) -> String {
     encode_server(server).into_owned()
 }
 
-/// Returns the tool part of a wire name. It equals the tool's name if that is valid and short enough.
+/// Returns the tool part of a wire name. It equals the tool's name if that is valid and short
+/// enough.
 ///
 /// It depends on the server, too: the length of the server part decides how much fits.
 pub fn tool_part(server: &ServerName, tool: &ToolName) -> String {
@@ -92,7 +94,7 @@ impl EncodedName {
     }
 }
 
-/// Assigns each wire name of a list to one index of that list.
+/// Assigns each wire name of a list to one entry of that list, by index.
 ///
 /// `names` holds the wire names and whether each is exact. If several entries have the same name, the
 /// first exact one wins, or else the first one.
@@ -159,8 +161,8 @@ fn replace_invalid(letter: char) -> char {
     }
 }
 
-/// Returns eight hexadecimal digits of a hash over the raw names. Each name is preceded by its length:
-/// a name may contain any character, so no separator would be unambiguous.
+/// Returns eight hexadecimal digits of a hash over the raw names. Each name is preceded by its
+/// length: a name may contain any character, so no separator would be unambiguous.
 fn short_hash(names: &[&str]) -> String {
     let mut hasher = Sha256::new();
     for name in names {

@@ -1,7 +1,7 @@
 //! Finds the request that a discarded message responds to, so that this request can fail at once.
 //!
-//! The message is scanned as it arrives and not stored: at most one key or id is kept. A prefix is not
-//! enough, because some servers write `result` before `id`.
+//! The message is scanned as it arrives and not stored: at most one key or id is kept. A prefix is
+//! not enough, because some servers write `result` before `id`.
 
 use crate::jsonrpc::ResponseId;
 

@@ -1,7 +1,7 @@
 //! Masks the secrets of a server in text from and about that server.
 //!
-//! A secret is masked as it is, as it appears inside a JSON string, and line by line if it has several
-//! lines. Which values are secrets is decided by the caller.
+//! A secret is masked as it is, as it appears inside a JSON string, and line by line if it has
+//! several lines. Which values are secrets is decided by the caller.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -69,7 +69,7 @@ impl Redactor {
     }
 
     /// Masks secrets in a server's name, version, title and instructions.
-    pub fn redact_hello(&self, handshake: &mut ServerHello) {
+    pub fn redact_handshake(&self, handshake: &mut ServerHello) {
         if self.is_empty() {
             return;
         }

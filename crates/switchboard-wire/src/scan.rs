@@ -1,10 +1,13 @@
-//! Finds the members of JSON objects and the elements of arrays in one pass, without building a tree.
+//! Finds the members of JSON objects and the elements of arrays in one pass, without building a
+//! tree.
 //!
-//! [`Scanner`] visits members and elements, counts values against a [`JsonBudget`], and records where
-//! the members of one object are ([`ObjectIndex`]). Stepping over a value has two implementations:
+//! [`Scanner`] visits members and elements, counts values against a [`JsonBudget`], and records
+//! where the members of one object are ([`ObjectIndex`]). Stepping over a value has two
+//! implementations:
 //! `strict` validates the text while it finds the end of the value, and `lenient` finds the end of a
-//! value that is not valid JSON. Almost all values pass `strict`; `lenient` exists so that one invalid
-//! value fails one tool of a listing, and so that the id of an invalid response is still found.
+//! value that is not valid JSON. Almost all values pass `strict`; `lenient` exists so that one
+//! invalid value fails one tool of a listing, and so that the id of an invalid response is still
+//! found.
 //!
 //! The scanner does not decode values; numbers and the escapes in strings stay text.
 //!

@@ -1,8 +1,11 @@
-//! Arguments and structured results, checked against the schemas of the tool.
+//! Validates tool arguments and structured results against JSON Schema.
 //!
-//! Schemas are read once per definition, when first needed, and compiled only where they are not
-//! plain or do not fit, to say why. A schema that cannot be compiled
-//! switches its check off and says so; it never takes the tool or the server with it.
+//! A schema is read when it is first used. Simple schemas are checked without the JSON Schema
+//! compiler; it compiles a schema only if the schema is not simple, or to explain why a value does
+//! not match. If a schema cannot be compiled, only its validation is switched off; the tool stays
+//! usable.
+//!
+//! Invariant: validating a value takes bounded time, whatever the schema.
 
 mod cost;
 mod simple;
@@ -13,35 +16,36 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use serde_json::Value;
 
-use self::cost::Cost;
-use self::simple::Plain;
+use self::cost::ValidationCost;
+use self::simple::SimpleSchema;
 use crate::mcp::Json;
 use crate::scan;
 use crate::text::one_line;
 
-/// How many violations are told at once.
-const TOLD: usize = 5;
-/// How much is told of one violation, in bytes: it quotes the value.
-const TOLD_BYTES: usize = 500;
-/// A schema with more values than this is not compiled.
-const SCHEMA_NODES: usize = 50_000;
+/// Maximum number of violations that one validation reports.
+const MAX_VIOLATIONS: usize = 5;
+/// The path and message of a violation are truncated to this many bytes: they quote the value.
+const MAX_VIOLATION_BYTES: usize = 500;
+/// A schema with more JSON values is not compiled.
+const MAX_SCHEMA_NODES: usize = 50_000;
 
-/// A schema and, once it was needed, its compiled form.
+/// A schema, and its compiled form once it was used.
 pub struct CompiledSchema {
     schema: Json,
-    plain: OnceLock<Option<Box<Plain>>>,
+    /// `None` inside if the schema is not simple.
+    simple: OnceLock<Option<Box<SimpleSchema>>>,
     compiled: OnceLock<Result<Box<Compiled>, String>>,
 }
 
 struct Compiled {
     validator: Validator,
-    cost: Cost,
+    cost: ValidationCost,
 }
 
-/// One way in which a value does not fit.
+/// One way in which a value violates a schema.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Violation {
-    /// Where, as a JSON pointer; empty for the whole.
+    /// Where in the value, as a JSON pointer. Empty for the whole value.
     pub path: String,
     /// What is wrong there.
     pub message: String,
@@ -57,67 +61,69 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What came of a check.
+/// The outcome of [`CompiledSchema::validate`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Validation {
     /// The value matches the schema.
     Valid,
     /// The value does not match the schema.
     Invalid(Vec<Violation>),
-    /// The schema itself is of no use.
+    /// The value was not validated: the schema cannot be compiled, or validating the value would
+    /// take too long. Holds the reason.
     Unusable(String),
 }
 
 impl CompiledSchema {
-    /// Wraps a schema; it is compiled when it is first needed.
+    /// Stores a schema. It is compiled when it is first used.
     pub fn new(schema: Json) -> Self {
         Self {
             schema,
-            plain: OnceLock::new(),
+            simple: OnceLock::new(),
             compiled: OnceLock::new(),
         }
     }
 
     /// Validates a value.
     pub fn validate(&self, value: &Value) -> Validation {
-        if self.plain().is_some_and(|plain| plain.accepts(value)) {
+        if self.simple().is_some_and(|simple| simple.accepts(value)) {
             return Validation::Valid;
         }
         let Compiled { validator, cost } = match self.compiled() {
             Ok(compiled) => compiled.as_ref(),
-            Err(why) => return Validation::Unusable(why.clone()),
+            Err(reason) => return Validation::Unusable(reason.clone()),
         };
         if !cost.allows(value) {
-            let why = "the schema asks for too much work with a value like this";
-            return Validation::Unusable(why.to_owned());
+            let reason = "validating this value against the schema would take too long";
+            return Validation::Unusable(reason.to_owned());
         }
         if validator.is_valid(value) {
             return Validation::Valid;
         }
+        let shorten = |text: String| one_line(&text, MAX_VIOLATION_BYTES).into_owned();
         let violations = validator
             .iter_errors(value)
-            .take(TOLD)
+            .take(MAX_VIOLATIONS)
             .map(|error| Violation {
-                path: one_line(&error.instance_path().to_string(), TOLD_BYTES).into_owned(),
-                message: one_line(&error.to_string(), TOLD_BYTES).into_owned(),
+                path: shorten(error.instance_path().to_string()),
+                message: shorten(error.to_string()),
             });
         Validation::Invalid(violations.collect())
     }
 
-    /// Why the schema cannot be used, if that is so.
+    /// Returns why the schema cannot be compiled, or `None` if it can.
     pub fn unusable_reason(&self) -> Option<&str> {
-        if self.plain().is_some() {
+        if self.simple().is_some() {
             return None;
         }
         self.compiled().as_ref().err().map(String::as_str)
     }
 
-    fn plain(&self) -> Option<&Plain> {
-        let plain = self.plain.get_or_init(|| {
-            let schema = tree(&self.schema).ok()?;
-            Plain::of(&schema).map(Box::new)
+    fn simple(&self) -> Option<&SimpleSchema> {
+        let simple = self.simple.get_or_init(|| {
+            let schema = parse_bounded(&self.schema).ok()?;
+            SimpleSchema::parse(&schema).map(Box::new)
         });
-        plain.as_deref()
+        simple.as_deref()
     }
 
     fn compiled(&self) -> &Result<Box<Compiled>, String> {
@@ -132,32 +138,34 @@ impl fmt::Debug for CompiledSchema {
     }
 }
 
-fn tree(schema: &Json) -> Result<Value, String> {
-    if scan::count_nodes(schema.as_str().as_bytes()) > SCHEMA_NODES {
-        return Err(format!("the schema holds more than {SCHEMA_NODES} values"));
+fn parse_bounded(schema: &Json) -> Result<Value, String> {
+    if scan::count_nodes(schema.as_str().as_bytes()) > MAX_SCHEMA_NODES {
+        return Err(format!(
+            "the schema has more than {MAX_SCHEMA_NODES} JSON values"
+        ));
     }
     schema.to_value().map_err(|error| error.to_string())
 }
 
 fn compile(schema: &Json) -> Result<Compiled, String> {
-    let schema = tree(schema)?;
+    let schema = parse_bounded(schema)?;
     if !schema.is_object() && !schema.is_boolean() {
         return Err("the schema is not an object".to_owned());
     }
-    let cost =
-        Cost::of(&schema).ok_or_else(|| "the schema refers to itself without end".to_owned())?;
-    // Without its default features the crate cannot fetch: a remote `$ref` is an error here.
-    // Patterns run on an engine without backtracking, so that no pattern takes for ever.
+    let cost = ValidationCost::of(&schema)
+        .ok_or_else(|| "the schema refers to itself without end".to_owned())?;
+    // Remote `$ref`s fail to compile: the default features, which would fetch them, are off. The
+    // `regex` engine does not backtrack, so that no pattern takes exponential time.
     let validator = jsonschema::options()
         .with_pattern_options(jsonschema::PatternOptions::regex())
         .build(&schema)
-        .map_err(|error| one_line(&error.to_string(), TOLD_BYTES).into_owned())?;
+        .map_err(|error| one_line(&error.to_string(), MAX_VIOLATION_BYTES).into_owned())?;
     Ok(Compiled { validator, cost })
 }
 
-/// Whether a value is small enough to be built as a tree and checked.
-pub fn is_checkable(text: &Json, max_nodes: usize) -> bool {
-    scan::count_nodes(text.as_str().as_bytes()) <= max_nodes
+/// Whether a value is small enough to be parsed into a tree and validated.
+pub fn is_checkable(value: &Json, max_nodes: usize) -> bool {
+    scan::count_nodes(value.as_str().as_bytes()) <= max_nodes
 }
 
 #[cfg(test)]
@@ -170,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_its_place() {
+    fn violation_names_its_path() {
         let schema = schema(&json!({
             "type": "object",
             "properties": { "a": { "type": "number" } },
@@ -191,24 +199,24 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_schema_switches_only_its_check_off() {
-        for broken in [
+    fn invalid_schema_is_unusable() {
+        for invalid in [
             json!({"type": "no such type"}),
             json!({"$ref": "http://127.0.0.1:9/schema"}),
             json!([1]),
             json!("x"),
         ] {
-            let schema = schema(&broken);
+            let schema = schema(&invalid);
             assert!(
                 matches!(schema.validate(&json!({})), Validation::Unusable(_)),
-                "{broken}"
+                "{invalid}"
             );
             assert!(schema.unusable_reason().is_some());
         }
     }
 
     #[test]
-    fn a_schema_that_would_take_for_ever_is_not_checked_against() {
+    fn exponential_schema_is_unusable() {
         let mut defs = serde_json::Map::new();
         for level in 0..40 {
             let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
@@ -225,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_violation_quotes_no_more_than_fits_a_message() {
+    fn violation_is_truncated_and_sanitized() {
         let schema = schema(&json!({"type": "number"}));
         let long = json!(format!("\u{202e}{}", "x".repeat(100_000)));
         let Validation::Invalid(violations) = schema.validate(&long) else {
@@ -236,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_would_backtrack_for_ever_does_not() {
+    fn pattern_takes_linear_time() {
         let schema = schema(&json!({"pattern": "^(a+)+$"}));
         let text = format!("{}!", "a".repeat(50_000));
         assert!(matches!(

@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The value of an environment variable or of an HTTP header. `Debug` and `Serialize` print [`Secret::MASK`].
+/// The value of an environment variable or of an HTTP header. `Debug` and `Serialize` print
+/// [`Secret::MASK`].
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Secret(String);
 

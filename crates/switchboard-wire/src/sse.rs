@@ -1,9 +1,9 @@
 //! Parses a stream of server-sent events, each of bounded size.
 //!
-//! [`SseParser`] does no I/O: the caller pushes pieces of the stream and takes items out. The items do
-//! not depend on how the stream is split. An event over the size limit or over the memory budget is
-//! discarded as it arrives; only the id of the request that it responds to is kept. An event with one
-//! data line that arrives in one piece is not copied.
+//! [`SseParser`] does no I/O: the caller pushes pieces of the stream and takes items out. The items
+//! do not depend on how the stream is split. An event over the size limit or over the memory budget
+//! is discarded as it arrives; only the id of the request that it responds to is kept. An event
+//! with one data line that arrives in one piece is not copied.
 //!
 //! Invariant: the parser holds at most one event, and no more of it than the limit.
 
@@ -48,8 +48,8 @@ pub enum SseItem {
 pub struct Event {
     /// The event type. `None` is `message`. Truncated if it is very long.
     pub kind: Option<Box<str>>,
-    /// The id of this event. To resume the stream, use [`SseParser::last_event_id`], which also covers
-    /// events without an id or without data.
+    /// The id of this event. To resume the stream, use [`SseParser::last_event_id`], which also
+    /// covers events without an id or without data.
     #[allow(
         dead_code,
         reason = "tests compare it with the result of a simple parser"
@@ -91,8 +91,8 @@ struct PartialLine {
 }
 
 impl PartialLine {
-    /// Appends to the value. Stores at most one byte more than the maximum, which marks the value as
-    /// too long.
+    /// Appends to the value. Stores at most one byte more than the maximum, which marks the value
+    /// as too long.
     fn push_value(&mut self, value: &[u8]) {
         if let Some(max_bytes) = self.field.max_value_bytes() {
             let room = (max_bytes + 1).saturating_sub(self.text.len());
@@ -190,7 +190,8 @@ impl SseParser {
         }
     }
 
-    /// Appends the next piece of the stream. Then call [`next_item`](Self::next_item) until it returns
+    /// Appends the next piece of the stream. Then call [`next_item`](Self::next_item) until it
+    /// returns
     /// `None`.
     pub fn push(&mut self, piece: Bytes) {
         if self.input.is_empty() {
@@ -228,8 +229,8 @@ impl SseParser {
         self.last_id.as_deref()
     }
 
-    /// Starts over with a new stream that resumes after the last complete event. An incomplete event
-    /// is dropped.
+    /// Starts over with a new stream that resumes after the last complete event. An incomplete
+    /// event is dropped.
     pub fn reset_for_resume(&mut self) {
         let last_id = self.last_id.take();
         *self = Self {

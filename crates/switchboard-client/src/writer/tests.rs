@@ -10,7 +10,11 @@ use tokio::io::{AsyncReadExt, AsyncWrite, DuplexStream, duplex};
 use super::*;
 
 fn write_queue(writer: impl AsyncWrite + Send + Unpin + 'static) -> WriteQueue {
-    WriteQueue::new(Box::new(writer), 1024 * 1024, MemoryBudget::new(1024 * 1024))
+    WriteQueue::new(
+        Box::new(writer),
+        1024 * 1024,
+        MemoryBudget::new(1024 * 1024),
+    )
 }
 
 fn line(number: u64) -> Vec<u8> {

@@ -189,7 +189,7 @@ impl InProcessTemplate {
 
     /// Reads a URI; `None` if it does not match the template.
     pub(super) fn read(&self, uri: &str) -> Option<ReadFuture> {
-        let values = self.matcher.values(uri)?;
+        let values = self.matcher.match_uri(uri)?;
         Some((self.read)(self, uri, values))
     }
 }

@@ -1,8 +1,8 @@
 //! Decodes content blocks.
 //!
 //! Most results consist of plain text blocks, so [`content_blocks`] tries the fastest decoder that
-//! accepts the content: text blocks without further members, then blocks of known types in one serde
-//! pass, then each block separately, with unknown blocks kept as JSON.
+//! accepts the content: text blocks without further members, then blocks of known types in one
+//! serde pass, then each block separately, with unknown blocks kept as JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -64,8 +64,8 @@ fn plain_text_blocks(content: &[u8], max_blocks: usize) -> Option<Vec<ContentBlo
     (scanned.is_ok() && scanner.at_end()).then_some(blocks)
 }
 
-/// Decodes the array in one pass. Fails if any of the first `max_blocks` blocks has an unknown type or
-/// is malformed.
+/// Decodes the array in one pass. Fails if any of the first `max_blocks` blocks has an unknown type
+/// or is malformed.
 fn known_blocks(content: &[u8], max_blocks: usize) -> serde_json::Result<BlockList> {
     let mut deserializer = serde_json::Deserializer::from_slice(content);
     let list = KnownBlocks { max_blocks }.deserialize(&mut deserializer)?;

@@ -29,7 +29,8 @@ pub struct InputRequest {
     pub params: Json,
 }
 
-/// Returns the input that the server needs, or `None` if the result is complete. For methods other than
+/// Returns the input that the server needs, or `None` if the result is complete. For methods other
+/// than
 /// `tools/call`, which cannot become tasks.
 pub fn find_input_required(
     result: &RawResult,

@@ -29,7 +29,8 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// Items that were skipped, or decoded only in part. At most 100.
     pub skipped: Vec<SkippedItem>,
-    /// The cursor of the next page. The empty string is a cursor, too; only `None` ends the listing.
+    /// The cursor of the next page. The empty string is a cursor, too; only `None` ends the
+    /// listing.
     pub next_cursor: Option<String>,
     /// The page has more items than the caller's maximum. The others are dropped.
     pub is_truncated: bool,

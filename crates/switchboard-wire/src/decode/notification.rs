@@ -59,8 +59,8 @@ pub fn log_message(params: &[u8]) -> Option<LogMessage> {
     Some(message)
 }
 
-/// Returns the JSON unchanged if its text is short enough, otherwise a JSON string with the beginning
-/// of the text.
+/// Returns the JSON unchanged if its text is short enough, otherwise a JSON string with the
+/// beginning of the text.
 pub fn truncate_json(data: Json, max_bytes: usize) -> Json {
     if data.as_str().len() <= max_bytes {
         return data;
@@ -81,8 +81,8 @@ pub fn cancelled_id(params: &[u8]) -> Option<String> {
     id
 }
 
-/// Returns the id in `notifications/cancelled` if it is one of ours: an integer, or an integer that the
-/// server sends back as a string.
+/// Returns the id in `notifications/cancelled` if it is one of ours: an integer, or an integer that
+/// the server sends back as a string.
 pub fn cancelled_id_number(params: &[u8]) -> Option<u64> {
     cancelled_id(params)?.trim_matches('"').parse().ok()
 }

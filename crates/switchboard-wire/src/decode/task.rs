@@ -14,7 +14,8 @@ use crate::jsonrpc::{RawResult, decode_error_object};
 use crate::mcp::{CallToolResult, ErrorObject};
 use crate::text::truncate_marked;
 
-/// Maximum length of a task id, in bytes. It is sent back with every request, also in an HTTP header.
+/// Maximum length of a task id, in bytes. It is sent back with every request, also in an HTTP
+/// header.
 const MAX_TASK_ID_BYTES: usize = 1024;
 /// Longer times are lowered to this, in milliseconds.
 const MAX_MILLIS: f64 = 1e12;
@@ -62,8 +63,8 @@ pub(super) fn task_capability(value: &[u8]) -> (bool, bool) {
     (is_offered("/requests/tools/call"), is_offered("/cancel"))
 }
 
-/// Returns the task that a 2025-11-25 server created for a call, or `None` if the server responded with
-/// the result.
+/// Returns the task that a 2025-11-25 server created for a call, or `None` if the server responded
+/// with the result.
 pub fn created_task(result: &RawResult) -> Result<Option<Task>, InvalidMessage> {
     let mut value = None;
     result.members(|key, member| {

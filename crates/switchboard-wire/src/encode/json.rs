@@ -1,7 +1,7 @@
 //! Writes JSON values, with the same output as `serde_json`.
 //!
-//! Faster than `serde_json` for strings, which are most of the arguments of a call: it searches eight
-//! bytes at a time for characters that need an escape.
+//! Faster than `serde_json` for strings, which are most of the arguments of a call: it searches
+//! eight bytes at a time for characters that need an escape.
 
 use serde_json::{Map, Value};
 

@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use super::{json, write_serialized};
 use crate::mcp::{ClientCapabilities, Implementation, LogLevel, ProtocolVersion};
 
-/// The `_meta` of a request: progress token, trace context and, in the modern era, a description of the
-/// client.
+/// The `_meta` of a request: progress token, trace context and, in the modern era, a description of
+/// the client.
 #[derive(Debug)]
 pub struct RequestMeta<'a> {
     progress_token: Option<u64>,
@@ -47,8 +47,8 @@ impl<'a> RequestMeta<'a> {
         }
     }
 
-    /// Requests the log messages of this level and above during the request. No effect in the legacy
-    /// era.
+    /// Requests the log messages of this level and above during the request. No effect in the
+    /// legacy era.
     pub fn log_level(mut self, level: Option<LogLevel>) -> Self {
         if let Some(modern) = &mut self.modern {
             modern.log_level = level;

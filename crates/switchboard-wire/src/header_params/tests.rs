@@ -2,11 +2,11 @@ use serde_json::json;
 
 use super::*;
 
-fn mirrors(schema: &Value) -> Result<HeaderParams, String> {
+fn parse(schema: &Value) -> Result<HeaderParams, String> {
     HeaderParams::from_schema(&Json::from(schema))
 }
 
-/// The schema of a tool with these properties.
+/// Returns the schema of an object with these properties.
 fn object(properties: &Value) -> Value {
     json!({"type": "object", "properties": properties})
 }
@@ -16,14 +16,14 @@ fn property(kind: &str, header: &str) -> Value {
 }
 
 fn headers(schema: &Value, arguments: &Value) -> Vec<(String, String)> {
-    let mirrors = mirrors(schema).unwrap();
-    let headers = mirrors.headers(arguments.as_object().unwrap());
+    let params = parse(schema).unwrap();
+    let headers = params.headers(arguments.as_object().unwrap());
     headers
         .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
         .collect()
 }
 
-/// What a header says, as a server reads it.
+/// Decodes a header value like a server.
 fn decoded(value: &HeaderValue) -> String {
     let text = value.to_str().unwrap();
     let encoded = text
@@ -36,7 +36,7 @@ fn decoded(value: &HeaderValue) -> String {
 }
 
 #[test]
-fn text_is_sent_as_it_is_only_where_that_is_safe() {
+fn unsafe_text_is_encoded() {
     let table = [
         ("us-west1", true),
         ("us west 1", true),
@@ -69,7 +69,7 @@ fn text_is_sent_as_it_is_only_where_that_is_safe() {
 }
 
 #[test]
-fn arguments_go_along_as_the_schema_says() {
+fn annotated_arguments_become_headers() {
     let schema = object(&json!({
         "region": {"type": "string", "x-mcp-header": "Region"},
         "priority": {"type": "integer", "x-mcp-header": "Priority"},
@@ -99,7 +99,7 @@ fn arguments_go_along_as_the_schema_says() {
 }
 
 #[test]
-fn integers_are_written_in_digits_and_what_is_none_is_left_out() {
+fn integers_are_decimal_and_other_values_are_omitted() {
     let schema = property("integer", "A");
     let table = [
         (json!(0), Some("0")),
@@ -121,7 +121,7 @@ fn integers_are_written_in_digits_and_what_is_none_is_left_out() {
 }
 
 #[test]
-fn nested_properties_are_found_at_their_very_place() {
+fn nested_property_is_found_by_path() {
     let schema = object(&json!({
         "a": object(&json!({"b": {"type": "string", "x-mcp-header": "Deep"}})),
         "x-mcp-header": {"type": "string"},
@@ -141,7 +141,7 @@ fn nested_properties_are_found_at_their_very_place() {
 }
 
 #[test]
-fn tools_with_wrong_annotations_are_refused() {
+fn invalid_annotations_are_rejected() {
     let annotated = json!({"type": "string", "x-mcp-header": "A"});
     let twice = |one: &str, two: &str| {
         object(&json!({
@@ -163,7 +163,7 @@ fn tools_with_wrong_annotations_are_refused() {
         property("string", "Region\t1"),
         property("string", "a\r\nX: y"),
         property("string", "a\0"),
-        property("string", &"x".repeat(LONGEST_NAME + 1)),
+        property("string", &"x".repeat(MAX_NAME_BYTES + 1)),
         object(&json!({"value": {"type": "string", "x-mcp-header": 7}})),
         object(&json!({"value": {"type": "string", "x-mcp-header": null}})),
         object(&json!({"value": {"x-mcp-header": "A"}})),
@@ -182,7 +182,7 @@ fn tools_with_wrong_annotations_are_refused() {
         "propertyNames",
         "unevaluatedItems",
         "contentSchema",
-        "unheard-of",
+        "unknown-keyword",
     ];
     let elsewhere = elsewhere.map(|keyword| object(&json!({"a": {(keyword): annotated}})));
     let listed = ["oneOf", "anyOf", "allOf", "prefixItems"];
@@ -201,13 +201,13 @@ fn tools_with_wrong_annotations_are_refused() {
     ];
     let all = wrong.into_iter().chain(elsewhere).chain(listed);
     for schema in all.chain(named).chain(deeper) {
-        let why = mirrors(&schema).unwrap_err();
+        let why = parse(&schema).unwrap_err();
         assert!(!why.contains(char::is_control), "{why:?}");
     }
 }
 
 #[test]
-fn what_only_looks_like_an_annotation_is_none() {
+fn keyword_in_other_places_is_ignored() {
     let fine = [
         json!({}),
         json!(true),
@@ -220,19 +220,19 @@ fn what_only_looks_like_an_annotation_is_none() {
         object(&json!({"a": {"enum": ["x-mcp-header"]}})),
     ];
     for schema in fine {
-        assert_eq!(mirrors(&schema), Ok(HeaderParams::default()), "{schema}");
+        assert_eq!(parse(&schema), Ok(HeaderParams::default()), "{schema}");
     }
 }
 
 #[test]
-fn a_keyword_in_escapes_is_the_same_keyword() {
+fn escaped_keyword_is_found() {
     let text = r#"{"properties":{"a":{"type":"string","\u0078\u002dmcp-header":"A"}}}"#;
-    let mirrors = HeaderParams::from_schema(&Json::parse(text).unwrap()).unwrap();
-    assert!(!mirrors.is_empty());
+    let params = HeaderParams::from_schema(&Json::parse(text).unwrap()).unwrap();
+    assert!(!params.is_empty());
 }
 
 #[test]
-fn there_are_only_so_many() {
+fn headers_and_schema_size_are_limited() {
     let many = |count: usize| {
         let property = |index| {
             let schema = json!({"type": "string", "x-mcp-header": format!("h{index}")});
@@ -241,9 +241,9 @@ fn there_are_only_so_many() {
         let properties: Map<String, Value> = (0..count).map(property).collect();
         object(&Value::Object(properties))
     };
-    assert!(mirrors(&many(MOST)).is_ok());
-    assert!(mirrors(&many(MOST + 1)).is_err());
+    assert!(parse(&many(MAX_HEADERS)).is_ok());
+    assert!(parse(&many(MAX_HEADERS + 1)).is_err());
     let mut wide = many(1);
-    wide["enum"] = json!(vec![0; MOST_NODES]);
-    assert!(mirrors(&wide).is_err());
+    wide["enum"] = json!(vec![0; MAX_SCHEMA_NODES]);
+    assert!(parse(&wide).is_err());
 }

@@ -12,7 +12,8 @@ use thiserror::Error;
 
 use crate::text::sanitize_name;
 
-/// A valid server name: 1 to 256 characters, no control or invisible characters, no space at either end.
+/// A valid server name: 1 to 256 characters, no control or invisible characters, no space at either
+/// end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct ServerName(Arc<str>);

@@ -12,8 +12,8 @@ const MAX_MESSAGE_BYTES: usize = 4 * 1024;
 /// Longer `data` is dropped.
 const MAX_DATA_BYTES: usize = 64 * 1024;
 
-/// Decodes an error object. Any other JSON value becomes the message of an internal error, because the
-/// request failed all the same.
+/// Decodes an error object. Any other JSON value becomes the message of an internal error, because
+/// the request failed all the same.
 pub fn decode_error_object(bytes: &[u8]) -> Result<ErrorObject, InvalidMessage> {
     #[derive(Deserialize)]
     struct RawError<'a> {

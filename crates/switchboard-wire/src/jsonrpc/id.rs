@@ -1,7 +1,7 @@
 //! Ids of responses and of a server's requests.
 
-/// The id of a response. Our requests have integer ids, and an id matches only if it is written exactly
-/// as we send it.
+/// The id of a response. Our requests have integer ids, and an id matches only if it is written
+/// exactly as we send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseId {
     /// An unsigned integer: the id of one of our requests, if it is in use.

@@ -13,8 +13,8 @@ pub enum InvalidMessage {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The message does not fit into [`Limits::memory_bytes`](crate::Limits::memory_bytes), which the
-    /// large messages of all servers share.
+    /// The message does not fit into [`Limits::memory_bytes`](crate::Limits::memory_bytes), which
+    /// the large messages of all servers share.
     OverMemoryBudget {
         /// The limit, in bytes.
         limit: usize,

@@ -38,7 +38,8 @@ impl RawResult {
             .map_err(|_| InvalidMessage::malformed("the result is not an object"))
     }
 
-    /// Returns an object inside the result as a result of its own. `value` must be a slice of the text.
+    /// Returns an object inside the result as a result of its own. `value` must be a slice of the
+    /// text.
     pub(crate) fn nested(&self, value: &[u8]) -> Option<Self> {
         let range = scan::range_of(&self.text, value);
         (range.start <= range.end && range.end <= self.text.len()).then(|| Self {

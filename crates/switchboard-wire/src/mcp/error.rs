@@ -61,8 +61,8 @@ impl fmt::Display for ErrorObject {
 }
 
 impl ErrorObject {
-    /// Returns the names of the capabilities that a [`MISSING_CAPABILITY`](Self::MISSING_CAPABILITY)
-    /// error lists, separated by commas.
+    /// Returns the names of the capabilities that a
+    /// [`MISSING_CAPABILITY`](Self::MISSING_CAPABILITY) error lists, separated by commas.
     fn required_capabilities(&self) -> Option<String> {
         const MAX_NAMES: usize = 8;
         const MAX_NAME_CHARS: usize = 64;

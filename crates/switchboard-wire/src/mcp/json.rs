@@ -43,8 +43,8 @@ impl Json {
         Self(Text::Owned(text.into()))
     }
 
-    /// Stores a part of a message that the scanner found to be valid JSON. Returns `None` if it is not
-    /// UTF-8. A large part that is more than half of the message is not copied.
+    /// Stores a part of a message that the scanner found to be valid JSON. Returns `None` if it is
+    /// not UTF-8. A large part that is more than half of the message is not copied.
     pub(crate) fn from_scanned(message: &Bytes, part: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(part).ok()?;
         let shares_message = part.len() > COPY_LIMIT && part.len() > message.len() / 2;

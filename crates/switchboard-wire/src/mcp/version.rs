@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Era {
     /// 2024-11-05 to 2025-11-25: a session starts with `initialize`.
     Legacy,
-    /// 2026-07-28: each request carries version and client data; `server/discover` replaces `initialize`.
+    /// 2026-07-28: each request has the version and a description of the client; `server/discover`
+    /// replaces `initialize`.
     Modern,
 }
 

@@ -14,8 +14,8 @@ pub struct ObjectIndex {
     pub is_valid_json: bool,
     /// Number of recorded members, or `INCOMPLETE`.
     count: u8,
-    /// Lengths of the keys, in bytes. Stored apart from the positions to keep the struct small: it is
-    /// moved several times per response.
+    /// Lengths of the keys, in bytes. Stored apart from the positions to keep the struct small: it
+    /// is moved several times per response.
     key_lengths: [u8; Self::MAX_MEMBERS],
     positions: [MemberPosition; Self::MAX_MEMBERS],
 }
@@ -43,8 +43,8 @@ impl ObjectIndex {
         }
     }
 
-    /// Records a member. `key` and `value` are subslices of `object`, except that a key with escapes
-    /// is not.
+    /// Records a member. `key` and `value` are subslices of `object`, except that a key with
+    /// escapes is not.
     pub(super) fn record(&mut self, object: &[u8], key: &[u8], value: &[u8]) {
         let next = usize::from(self.count);
         let slots = self.key_lengths.get_mut(next);

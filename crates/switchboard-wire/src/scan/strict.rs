@@ -1,8 +1,8 @@
 //! Finds the end of a value and validates it in the same pass.
 //!
-//! Accepts what `serde_json` accepts as a raw value, except that UTF-8 is not checked. Values nested
-//! deeper than [`MAX_JSON_DEPTH`](super::MAX_JSON_DEPTH) are rejected if an object or array there has
-//! more than one element.
+//! Accepts what `serde_json` accepts as a raw value, except that UTF-8 is not checked. Values
+//! nested deeper than [`MAX_JSON_DEPTH`](super::MAX_JSON_DEPTH) are rejected if an object or array
+//! there has more than one element.
 
 use super::ValueExtent;
 use super::nesting::Nesting;
@@ -131,8 +131,8 @@ fn skip_one_or_more_digits(text: &[u8], at: usize) -> Option<usize> {
     (end > at).then_some(end)
 }
 
-/// After this many bytes of a string without a special byte, the search switches from eight bytes at
-/// a time to `memchr`, which is faster for long strings and slower to start.
+/// After this many bytes of a string without a special byte, the search switches from eight bytes
+/// at a time to `memchr`, which is faster for long strings and slower to start.
 const SHORT_STRING_BYTES: usize = 64;
 
 /// Skips a string and its quotes.
@@ -151,8 +151,8 @@ fn skip_string(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the text of the string at `at` without its quotes, and the offset after it. Returns `None`
-/// if the string has escapes.
+/// Returns the text of the string at `at` without its quotes, and the offset after it. Returns
+/// `None` if the string has escapes.
 #[inline]
 pub fn unescaped_string(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
     if text.get(at) != Some(&b'"') {
@@ -206,8 +206,8 @@ fn is_special(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | ..=0x1F)
 }
 
-/// Sets the high bit of each byte that is a quote, a backslash or a control character. Only the lowest
-/// set bit is reliable: a borrow may set bits above it.
+/// Sets the high bit of each byte that is a quote, a backslash or a control character. Only the
+/// lowest set bit is reliable: a borrow may set bits above it.
 fn special_byte_mask(chunk: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);

@@ -1,26 +1,29 @@
-//! How much work a schema can make of a value, found out before it does.
+//! Estimates how long validating a value against a schema takes, before doing it.
 //!
-//! A few hundred bytes of `allOf` and `$ref` can ask for more steps than there is time, and the check
-//! cannot be interrupted. Pure. Invariant: the estimate is never below what the check may cost, up to
-//! a constant factor, and making it takes bounded time and stack.
+//! A few hundred bytes of `allOf` and `$ref` can require more steps than any deadline allows, and
+//! validation cannot be interrupted. The estimate counts how often the schema is evaluated at one
+//! location of a value.
+//!
+//! Invariant: the estimate is an upper bound, up to a constant factor, and computing it takes
+//! bounded time and stack.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// More evaluations than this for one place in a value are not worth counting.
-const MANY: u64 = 1_000_000;
-/// How many steps the estimate itself may take.
-const STEPS: usize = 200_000;
-/// How deep the estimate may nest.
-const FRAMES: usize = 400;
-/// For which depths of a value the estimate is made; deeper ones count as the last.
-const DEPTHS: [usize; 5] = [2, 8, 16, 32, 128];
-/// How many evaluations one check may take: some tens of milliseconds.
-const AFFORDABLE: u64 = 5_000_000;
+/// Evaluations per location above this are not counted exactly.
+const MAX_EVALUATIONS_PER_LOCATION: u64 = 1_000_000;
+/// Maximum number of subschemas that the estimate visits.
+const MAX_ESTIMATE_STEPS: usize = 200_000;
+/// Maximum recursion depth of the estimate.
+const MAX_RECURSION: usize = 400;
+/// The estimate is made for values of these depths. A value is rounded up to the next of them.
+const VALUE_DEPTHS: [usize; 5] = [2, 8, 16, 32, 128];
+/// Maximum number of evaluations of one validation. They take some tens of milliseconds.
+const MAX_EVALUATIONS: u64 = 5_000_000;
 
-/// Applied to the same place of the value: one schema, a list, or a map of them.
-const IN_PLACE: [&str; 9] = [
+/// Keywords with subschemas for the same location of the value.
+const SAME_LOCATION_KEYWORDS: [&str; 9] = [
     "allOf",
     "anyOf",
     "oneOf",
@@ -31,8 +34,8 @@ const IN_PLACE: [&str; 9] = [
     "dependentSchemas",
     "dependencies",
 ];
-/// Applied to what lies inside the value.
-const INSIDE: [&str; 9] = [
+/// Keywords with subschemas for the members or elements of the value.
+const CHILD_KEYWORDS: [&str; 9] = [
     "patternProperties",
     "additionalProperties",
     "unevaluatedProperties",
@@ -43,53 +46,53 @@ const INSIDE: [&str; 9] = [
     "contains",
     "contentSchema",
 ];
-/// The same, but only one of them fits any one place.
-const INSIDE_ONE_OF: [&str; 2] = ["properties", "prefixItems"];
+/// Keywords with subschemas for members or elements, of which at most one applies to each.
+const EXCLUSIVE_CHILD_KEYWORDS: [&str; 2] = ["properties", "prefixItems"];
 
-/// How many times a schema looks at one place of a value, by the value's depth.
+/// How often a schema is evaluated per location of a value, for each of [`VALUE_DEPTHS`].
 #[derive(Debug)]
-pub(super) struct Cost([u64; DEPTHS.len()]);
+pub(super) struct ValidationCost([u64; VALUE_DEPTHS.len()]);
 
-impl Cost {
-    /// `None`: the schema refers to itself without end.
+impl ValidationCost {
+    /// Estimates the cost. Returns `None` if the schema refers to itself without end.
     pub(super) fn of(schema: &Value) -> Option<Self> {
-        let mut costs = [0; DEPTHS.len()];
-        for (cost, depth) in costs.iter_mut().zip(DEPTHS) {
+        let mut costs = [0; VALUE_DEPTHS.len()];
+        for (cost, depth) in costs.iter_mut().zip(VALUE_DEPTHS) {
             let mut estimate = Estimate {
                 root: schema,
                 known: HashMap::new(),
                 steps: 0,
             };
             *cost = estimate.evaluations(schema, depth, 0)?;
-            if *cost >= MANY {
+            if *cost >= MAX_EVALUATIONS_PER_LOCATION {
                 *cost = u64::MAX;
             }
         }
         Some(Self(costs))
     }
 
-    /// Whether checking a value of this size and depth comes to an end soon.
+    /// Whether validating this value takes at most [`MAX_EVALUATIONS`].
     pub(super) fn allows(&self, value: &Value) -> bool {
         let (nodes, depth) = measure(value, 0);
-        let place = DEPTHS.iter().position(|known| depth <= *known);
-        let cost = place
-            .and_then(|place| self.0.get(place))
+        let index = VALUE_DEPTHS.iter().position(|known| depth <= *known);
+        let cost = index
+            .and_then(|index| self.0.get(index))
             .copied()
             .unwrap_or(u64::MAX);
-        cost.saturating_mul(nodes) <= AFFORDABLE
+        cost.saturating_mul(nodes) <= MAX_EVALUATIONS
     }
 }
 
-/// How many values, and how deep.
+/// Returns the number of values inside a value, itself included, and the greatest depth.
 fn measure(value: &Value, depth: usize) -> (u64, usize) {
-    let inside: Vec<&Value> = match value {
-        Value::Array(items) => items.iter().collect(),
+    let children: Vec<&Value> = match value {
+        Value::Array(elements) => elements.iter().collect(),
         Value::Object(members) => members.values().collect(),
         _ => return (1, depth),
     };
-    inside
+    children
         .into_iter()
-        .map(|value| measure(value, depth + 1))
+        .map(|child| measure(child, depth + 1))
         .fold((1, depth), |(nodes, deepest), (more, depth)| {
             (nodes + more, deepest.max(depth))
         })
@@ -97,13 +100,16 @@ fn measure(value: &Value, depth: usize) -> (u64, usize) {
 
 struct Estimate<'a> {
     root: &'a Value,
-    /// By address of the subschema and depth left; `None` while it is being worked on.
+    /// Results by address of the subschema and remaining depth. `None` while one is computed:
+    /// meeting it again means that the schema refers to itself without end.
     known: HashMap<(*const Value, usize), Option<u64>>,
     steps: usize,
 }
 
 impl<'a> Estimate<'a> {
-    fn evaluations(&mut self, schema: &'a Value, depth: usize, frame: usize) -> Option<u64> {
+    /// Counts the evaluations of a subschema at one location of a value that is `depth` levels
+    /// deep.
+    fn evaluations(&mut self, schema: &'a Value, depth: usize, recursion: usize) -> Option<u64> {
         let Value::Object(keywords) = schema else {
             return Some(1);
         };
@@ -112,55 +118,57 @@ impl<'a> Estimate<'a> {
             return *known;
         }
         self.steps += 1;
-        if self.steps > STEPS || frame > FRAMES {
-            return Some(MANY);
+        if self.steps > MAX_ESTIMATE_STEPS || recursion > MAX_RECURSION {
+            return Some(MAX_EVALUATIONS_PER_LOCATION);
         }
         self.known.insert(key, None);
         let mut total = 1_u64;
         if let Some(target) = keywords.get("$ref").and_then(Value::as_str) {
-            total = total.saturating_add(self.referred(target, depth, frame)?);
+            total = total.saturating_add(self.reference(target, depth, recursion)?);
         }
-        for keyword in IN_PLACE {
+        for keyword in SAME_LOCATION_KEYWORDS {
             for schema in subschemas(keywords.get(keyword)) {
-                total = total.saturating_add(self.evaluations(schema, depth, frame + 1)?);
+                total = total.saturating_add(self.evaluations(schema, depth, recursion + 1)?);
             }
         }
-        if let Some(deeper) = depth.checked_sub(1) {
-            for keyword in INSIDE {
+        if let Some(child_depth) = depth.checked_sub(1) {
+            for keyword in CHILD_KEYWORDS {
                 for schema in subschemas(keywords.get(keyword)) {
-                    total = total.saturating_add(self.evaluations(schema, deeper, frame + 1)?);
+                    let more = self.evaluations(schema, child_depth, recursion + 1)?;
+                    total = total.saturating_add(more);
                 }
             }
-            for keyword in INSIDE_ONE_OF {
-                let mut most = 0;
+            for keyword in EXCLUSIVE_CHILD_KEYWORDS {
+                let mut largest = 0;
                 for schema in subschemas(keywords.get(keyword)) {
-                    most = most.max(self.evaluations(schema, deeper, frame + 1)?);
+                    largest = largest.max(self.evaluations(schema, child_depth, recursion + 1)?);
                 }
-                total = total.saturating_add(most);
+                total = total.saturating_add(largest);
             }
         }
         self.known.insert(key, Some(total));
         Some(total)
     }
 
-    /// A reference within the schema; others are refused when it is compiled.
-    fn referred(&mut self, target: &str, depth: usize, frame: usize) -> Option<u64> {
+    /// Counts the evaluations of a `$ref` inside the schema. Other references fail to compile.
+    fn reference(&mut self, target: &str, depth: usize, recursion: usize) -> Option<u64> {
         let root = self.root;
         let pointer = target.strip_prefix('#').unwrap_or_default();
         match root.pointer(&pointer.replace("%25", "%")) {
-            Some(schema) => self.evaluations(schema, depth, frame + 1),
-            // By name (`$anchor`, `$id`): where it leads is not followed, so it may lead anywhere.
-            None => Some(MANY),
+            Some(schema) => self.evaluations(schema, depth, recursion + 1),
+            // References by name (`$anchor`, `$id`) are not resolved here, so assume the worst.
+            None => Some(MAX_EVALUATIONS_PER_LOCATION),
         }
     }
 }
 
-/// The schemas under a keyword: itself, or those in a list or map.
+/// Returns the schemas in the value of a keyword: a schema, a list of schemas or a map of schemas.
 fn subschemas(value: Option<&Value>) -> Vec<&Value> {
     match value {
         Some(Value::Array(list)) => list.iter().collect(),
         Some(value @ Value::Object(map)) => {
-            // A map of schemas and a schema look alike; counting both is never too little.
+            // A schema and a map of schemas cannot be told apart. Counting both never
+            // underestimates.
             std::iter::once(value)
                 .chain(map.values().filter(|value| value.is_object()))
                 .collect()
@@ -174,7 +182,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Each level asks twice for the next.
+    /// A schema in which each level refers twice to the next.
     fn doubling(levels: usize) -> Value {
         let mut defs = serde_json::Map::new();
         for level in 0..levels {
@@ -186,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_schemas_are_affordable() {
+    fn ordinary_schemas_are_allowed() {
         let tree = json!({
             "$defs": {"node": {"properties": {
                 "left": {"$ref": "#/$defs/node"},
@@ -199,34 +207,42 @@ mod tests {
         for _ in 0..20 {
             value = json!({"left": value, "right": {"value": 2}});
         }
-        assert!(Cost::of(&tree).unwrap().allows(&value));
+        assert!(ValidationCost::of(&tree).unwrap().allows(&value));
         let plain = json!({"type": "object", "properties": {"a": {"type": "string"}}});
         let many = json!({"a": vec![0; 50_000]});
-        assert!(Cost::of(&plain).unwrap().allows(&many));
-        assert!(Cost::of(&doubling(10)).unwrap().allows(&json!({})));
+        assert!(ValidationCost::of(&plain).unwrap().allows(&many));
+        assert!(
+            ValidationCost::of(&doubling(10))
+                .unwrap()
+                .allows(&json!({}))
+        );
     }
 
     #[test]
-    fn a_schema_that_doubles_and_doubles_is_not() {
-        assert!(!Cost::of(&doubling(40)).unwrap().allows(&json!({})));
+    fn exponential_schema_is_not_allowed() {
+        assert!(
+            !ValidationCost::of(&doubling(40))
+                .unwrap()
+                .allows(&json!({}))
+        );
     }
 
     #[test]
-    fn a_schema_that_never_ends_has_no_cost() {
+    fn endless_reference_has_no_cost() {
         for endless in [
             json!({"$ref": "#"}),
             json!({"allOf": [{"$ref": "#"}]}),
             json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
         ] {
-            assert!(Cost::of(&endless).is_none(), "{endless}");
+            assert!(ValidationCost::of(&endless).is_none(), "{endless}");
         }
     }
 
     #[test]
-    fn a_recursion_that_doubles_with_every_level_of_the_value_is_affordable_only_for_flat_ones() {
-        let again = json!({"properties": {"c": {"$ref": "#"}}});
-        let schema = json!({"allOf": [again.clone(), again]});
-        let cost = Cost::of(&schema).unwrap();
+    fn recursive_doubling_is_allowed_only_for_flat_values() {
+        let recursive = json!({"properties": {"c": {"$ref": "#"}}});
+        let schema = json!({"allOf": [recursive.clone(), recursive]});
+        let cost = ValidationCost::of(&schema).unwrap();
         assert!(cost.allows(&json!({"c": {"c": {}}})));
         let mut deep = json!({});
         for _ in 0..60 {

@@ -1,27 +1,30 @@
-//! The schemas that most tools have: an object of plain properties.
+//! Schemas with simple keywords only: objects of typed properties, as most tools have.
 //!
-//! To check one takes no compiler and no copy of the JSON Schema specification, which costs a
-//! short-lived program more than its whole call. It knows few keywords and only their plainest
-//! forms; whatever goes beyond is no [`Plain`] schema. Invariant: it accepts nothing that the full
-//! check would refuse.
+//! Checking such a schema needs neither the JSON Schema compiler nor the meta-schemas. Loading
+//! those costs a short-lived program more than its whole call. A schema with any other keyword is
+//! not a [`SimpleSchema`] and is compiled.
+//!
+//! Invariant: a value that a simple schema accepts is also accepted by the compiled schema. The
+//! opposite does not hold: a rejected value is validated again by the compiled schema.
 
 use serde_json::{Map, Value};
 
-/// A schema of the plainest kind.
+/// A schema with simple keywords only.
 #[derive(Debug)]
-pub(super) struct Plain {
-    kinds: Vec<Kind>,
-    properties: Vec<(String, Plain)>,
+pub(super) struct SimpleSchema {
+    /// The allowed types. Empty if all are allowed.
+    types: Vec<JsonType>,
+    properties: Vec<(String, SimpleSchema)>,
     required: Vec<String>,
-    /// Properties that are not listed are welcome.
-    is_open: bool,
-    items: Option<Box<Plain>>,
-    /// The texts that are allowed, where they are listed.
-    options: Option<Vec<String>>,
+    /// Properties that are not listed are allowed.
+    allows_additional: bool,
+    items: Option<Box<SimpleSchema>>,
+    /// The allowed strings (`enum`), if they are listed.
+    enum_values: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum JsonType {
     Null,
     Boolean,
     Integer,
@@ -31,25 +34,25 @@ enum Kind {
     Object,
 }
 
-/// The dialects in which the keywords below mean the same.
+/// The dialects in which all keywords below have the same meaning.
 const DIALECTS: [&str; 2] = [
     "https://json-schema.org/draft/2020-12/schema",
     "http://json-schema.org/draft-07/schema#",
 ];
 
-/// Lists are searched from the beginning; longer ones than this are for the full check.
-const LONGEST_LIST: usize = 64;
+/// Lists are searched linearly. A schema with a longer list is compiled.
+const MAX_LIST: usize = 64;
 
-impl Plain {
-    /// Reads a schema, if it is of this kind.
-    pub(super) fn of(schema: &Value) -> Option<Self> {
-        let mut plain = Self {
-            kinds: Vec::new(),
+impl SimpleSchema {
+    /// Reads a schema. Returns `None` if it is not simple.
+    pub(super) fn parse(schema: &Value) -> Option<Self> {
+        let mut simple = Self {
+            types: Vec::new(),
             properties: Vec::new(),
             required: Vec::new(),
-            is_open: true,
+            allows_additional: true,
             items: None,
-            options: None,
+            enum_values: None,
         };
         for (keyword, value) in schema.as_object()? {
             match keyword.as_str() {
@@ -57,28 +60,31 @@ impl Plain {
                 "default" => {}
                 "examples" => drop(value.as_array()?),
                 "$schema" => drop(DIALECTS.iter().find(|dialect| *value == **dialect)?),
-                "type" => plain.kinds = kinds(value)?,
-                "properties" => plain.properties = properties(value.as_object()?)?,
-                "required" => plain.required = texts(value)?,
-                "additionalProperties" => plain.is_open = value.as_bool()?,
-                "items" => plain.items = Some(Box::new(Self::of(value)?)),
-                "enum" => plain.options = Some(texts(value).filter(|some| !some.is_empty())?),
+                "type" => simple.types = parse_types(value)?,
+                "properties" => simple.properties = parse_properties(value.as_object()?)?,
+                "required" => simple.required = parse_unique_strings(value)?,
+                "additionalProperties" => simple.allows_additional = value.as_bool()?,
+                "items" => simple.items = Some(Box::new(Self::parse(value)?)),
+                "enum" => {
+                    let values = parse_unique_strings(value);
+                    simple.enum_values = Some(values.filter(|values| !values.is_empty())?);
+                }
                 _ => return None,
             }
         }
-        Some(plain)
+        Some(simple)
     }
 
-    /// Whether a value fits.
+    /// Whether a value matches.
     pub(super) fn accepts(&self, value: &Value) -> bool {
-        let is_of_kind = self.kinds.is_empty() || self.kinds.iter().any(|kind| kind.is_of(value));
-        let is_option = match (&self.options, value) {
+        let has_type = self.types.is_empty() || self.types.iter().any(|kind| kind.matches(value));
+        let is_in_enum = match (&self.enum_values, value) {
             (None, _) => true,
-            (Some(options), Value::String(text)) => options.contains(text),
+            (Some(allowed), Value::String(text)) => allowed.contains(text),
             (Some(_), _) => false,
         };
-        is_of_kind
-            && is_option
+        has_type
+            && is_in_enum
             && match value {
                 Value::Object(object) => self.accepts_object(object),
                 Value::Array(elements) => match &self.items {
@@ -92,15 +98,15 @@ impl Plain {
     fn accepts_object(&self, object: &Map<String, Value>) -> bool {
         self.required.iter().all(|key| object.contains_key(key))
             && object.iter().all(|(key, value)| {
-                let listed = self.properties.iter().find(|(name, _)| name == key);
-                listed.map_or(self.is_open, |(_, schema)| schema.accepts(value))
+                let property = self.properties.iter().find(|(name, _)| name == key);
+                property.map_or(self.allows_additional, |(_, schema)| schema.accepts(value))
             })
     }
 }
 
-impl Kind {
-    fn parse(word: &Value) -> Option<Self> {
-        Some(match word.as_str()? {
+impl JsonType {
+    fn parse(name: &Value) -> Option<Self> {
+        Some(match name.as_str()? {
             "null" => Self::Null,
             "boolean" => Self::Boolean,
             "integer" => Self::Integer,
@@ -112,9 +118,9 @@ impl Kind {
         })
     }
 
-    fn is_of(self, value: &Value) -> bool {
+    fn matches(self, value: &Value) -> bool {
         match (self, value) {
-            // `1.0` is an integer too; that is left to the full check.
+            // `1.0` is an integer, too. The compiled schema accepts it.
             (Self::Integer, Value::Number(number)) => number.is_i64() || number.is_u64(),
             (Self::Null, Value::Null)
             | (Self::Boolean, Value::Bool(_))
@@ -127,34 +133,37 @@ impl Kind {
     }
 }
 
-fn kinds(value: &Value) -> Option<Vec<Kind>> {
+/// Reads `type`: one name or a list of names.
+fn parse_types(value: &Value) -> Option<Vec<JsonType>> {
     match value {
-        Value::Array(words) if words.is_empty() => None,
-        Value::Array(words) => words.iter().map(Kind::parse).collect(),
-        word => Kind::parse(word).map(|kind| vec![kind]),
+        Value::Array(names) if names.is_empty() => None,
+        Value::Array(names) => names.iter().map(JsonType::parse).collect(),
+        name => JsonType::parse(name).map(|parsed| vec![parsed]),
     }
 }
 
-fn properties(written: &Map<String, Value>) -> Option<Vec<(String, Plain)>> {
-    if written.len() > LONGEST_LIST {
+fn parse_properties(properties: &Map<String, Value>) -> Option<Vec<(String, SimpleSchema)>> {
+    if properties.len() > MAX_LIST {
         return None;
     }
-    let property = |(name, schema): (&String, &Value)| Some((name.clone(), Plain::of(schema)?));
-    written.iter().map(property).collect()
+    properties
+        .iter()
+        .map(|(name, schema)| Some((name.clone(), SimpleSchema::parse(schema)?)))
+        .collect()
 }
 
-/// A list of texts, none of them twice.
-fn texts(value: &Value) -> Option<Vec<String>> {
-    let written = value.as_array()?;
-    if written.len() > LONGEST_LIST {
+/// Reads a list of strings without duplicates.
+fn parse_unique_strings(value: &Value) -> Option<Vec<String>> {
+    let list = value.as_array()?;
+    if list.len() > MAX_LIST {
         return None;
     }
-    let texts: Vec<String> = written
+    let strings: Vec<String> = list
         .iter()
         .map(|text| text.as_str().map(str::to_owned))
         .collect::<Option<_>>()?;
-    let is_repeated = |(at, text)| texts.iter().take(at).any(|other| other == text);
-    (!texts.iter().enumerate().any(is_repeated)).then_some(texts)
+    let is_repeated = |(index, text)| strings.iter().take(index).any(|other| other == text);
+    (!strings.iter().enumerate().any(is_repeated)).then_some(strings)
 }
 
 #[cfg(test)]
@@ -164,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_accepts_only_what_the_full_check_accepts() {
+    fn simple_schema_agrees_with_compiled_schema() {
         let schemas = [
             json!({}),
             json!({"type": "object"}),
@@ -206,17 +215,17 @@ mod tests {
             json!({"a": 1, "c": {"d": null}}),
         ];
         for schema in &schemas {
-            let plain = Plain::of(schema).unwrap();
-            let full = jsonschema::validator_for(schema).unwrap();
+            let simple = SimpleSchema::parse(schema).unwrap();
+            let compiled = jsonschema::validator_for(schema).unwrap();
             for value in &values {
-                let agrees = plain.accepts(value) == full.is_valid(value);
+                let agrees = simple.accepts(value) == compiled.is_valid(value);
                 assert!(agrees || *value == json!(1.0), "{schema} {value}");
             }
         }
     }
 
     #[test]
-    fn what_goes_beyond_is_not_plain() {
+    fn schema_with_other_keywords_is_not_simple() {
         for schema in [
             json!(true),
             json!({"anyOf": []}),
@@ -233,7 +242,7 @@ mod tests {
             json!({"items": [{}]}),
             json!({"$schema": "http://json-schema.org/draft-04/schema#"}),
         ] {
-            assert!(Plain::of(&schema).is_none(), "{schema}");
+            assert!(SimpleSchema::parse(&schema).is_none(), "{schema}");
         }
     }
 }

@@ -1,17 +1,20 @@
 //! Makes untrusted text safe to print.
 //!
-//! Config files, server names and paths are written by others. A terminal acts on control characters, and invisible
-//! characters can make two different names look alike. Both functions replace such characters with spaces.
+//! Config files, server names and paths are untrusted. A terminal acts on control characters, and
+//! invisible characters can make two different names look alike. Both functions replace such
+//! characters with spaces.
 
-/// Replaces every control character and every invisible formatting character (bidirectional controls, joiners,
-/// byte order mark) with a space. The result has as many characters as `text`, so columns stay valid.
+/// Replaces every control character and every invisible formatting character (bidirectional
+/// controls, joiners, byte order mark) with a space. The result has as many characters as `text`,
+/// so columns stay valid.
 pub fn replace_control_chars(text: &str) -> String {
     text.chars()
         .map(|c| if is_printable(c) { c } else { ' ' })
         .collect()
 }
 
-/// Replaces every character that cannot be seen or that looks like a space with a space, and trims both ends.
+/// Replaces every character that cannot be seen or that looks like a space with a space, and trims
+/// both ends.
 ///
 /// A name is acceptable if this function returns it unchanged.
 pub fn sanitize_name(text: &str) -> String {
@@ -22,7 +25,8 @@ pub fn sanitize_name(text: &str) -> String {
     replaced.trim().to_owned()
 }
 
-/// Returns false for characters that fonts draw as nothing or as a space. The plain space counts as visible.
+/// Returns false for characters that fonts draw as nothing or as a space. The plain space counts as
+/// visible.
 fn is_visible(c: char) -> bool {
     let is_other_space = c.is_whitespace() && c != ' ';
     let is_drawn_empty = matches!(c,
@@ -32,7 +36,8 @@ fn is_visible(c: char) -> bool {
     is_printable(c) && !is_other_space && !is_drawn_empty
 }
 
-/// Returns false for control characters and for invisible characters that reorder or join their neighbours.
+/// Returns false for control characters and for invisible characters that reorder or join their
+/// neighbours.
 fn is_printable(c: char) -> bool {
     !(c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))

@@ -1,10 +1,11 @@
 //! Removes terminal escapes, control characters and invisible characters from server text.
 //!
-//! Legitimate text stays byte for byte: emoji sequences, joiners where a script needs them, direction
-//! marks beside right-to-left text. The result may be shown to a model or printed on a terminal.
+//! Legitimate text stays byte for byte: emoji sequences, joiners where a script needs them,
+//! direction marks beside right-to-left text. The result may be shown to a model or printed on a
+//! terminal.
 //!
-//! Invariant: sanitising is idempotent. Each decision looks only at characters that were kept and at
-//! following characters that are never removed.
+//! Invariant: sanitising is idempotent. Each decision looks only at characters that were kept and
+//! at following characters that are never removed.
 
 use std::borrow::Cow;
 
@@ -47,8 +48,8 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Copies the text without what has to go. Unchanged text is copied in runs, and not before the first
-/// removal.
+/// Copies the text without what has to go. Unchanged text is copied in runs, and not before the
+/// first removal.
 struct Sanitizer<'a> {
     text: &'a str,
     output: String,
@@ -188,8 +189,8 @@ fn next_candidate(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Whether all bytes are printable ASCII, tabs or line feeds. The loop has no early exit, so that it
-/// compiles to vector instructions; most text takes this path.
+/// Whether all bytes are printable ASCII, tabs or line feeds. The loop has no early exit, so that
+/// it compiles to vector instructions; most text takes this path.
 #[inline]
 fn is_plain_ascii(stride: &[u8]) -> bool {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');

@@ -1,185 +1,191 @@
-//! Addresses taken apart: which of a server's templates an address was made of, and of what values.
+//! Matches URIs against a template and extracts the values of its variables.
 //!
-//! Only of the two expressions of RFC 6570 of which that can be said: `{name}` and `{+name}`.
+//! Only the expressions `{name}` and `{+name}` of RFC 6570 are supported: for others, the values
+//! cannot be determined from the URI.
 //!
-//! Invariant: it takes time in proportion to the length of the address, whatever the template.
+//! Invariant: matching takes time proportional to the length of the URI times the number of parts
+//! of the template. There is no backtracking.
 
 use std::collections::BTreeMap;
 
-/// Longer addresses than this fit no template, in bytes.
-const LONGEST: usize = 64 * 1024;
-/// More variables than this in a template are a mistake.
-const MOST_VARIABLES: usize = 16;
+use super::RESERVED;
 
-/// A template, ready for addresses to be compared with it.
+/// Longer URIs match no template.
+const MAX_URI_BYTES: usize = 64 * 1024;
+/// Maximum number of variables in a template.
+const MAX_VARIABLES: usize = 16;
+
+/// A template that URIs are matched against.
 #[derive(Debug)]
 pub struct UriMatcher {
-    parts: Vec<Part>,
+    parts: Vec<MatcherPart>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum MatcherPart {
     Literal(String),
-    /// One character at least.
+    /// Matches at least one byte.
     Variable {
         name: String,
-        /// Whatever separates the parts of an address may be in it.
-        takes_reserved: bool,
+        /// `{+name}`: the value may contain reserved characters, such as `/`.
+        allows_reserved: bool,
     },
 }
 
 impl UriMatcher {
-    /// Reads a template, or says what is wrong with it.
+    /// Parses a template. The error says what is wrong with it.
     pub fn parse(template: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = template;
         while let Some((literal, after)) = rest.split_once('{') {
-            let (expression, after) = after
-                .split_once('}')
-                .ok_or("a brace is opened and not closed")?;
+            let (expression, after) = after.split_once('}').ok_or("a brace is not closed")?;
             if !literal.is_empty() {
-                parts.push(Part::Literal(literal.to_owned()));
-            } else if matches!(parts.last(), Some(Part::Variable { .. })) {
-                return Err("two variables need something between them".to_owned());
+                parts.push(MatcherPart::Literal(literal.to_owned()));
+            } else if matches!(parts.last(), Some(MatcherPart::Variable { .. })) {
+                return Err("there must be text between two variables".to_owned());
             }
-            parts.push(Part::variable(expression)?);
+            parts.push(MatcherPart::parse_variable(expression)?);
             rest = after;
         }
         if !rest.is_empty() {
-            parts.push(Part::Literal(rest.to_owned()));
+            parts.push(MatcherPart::Literal(rest.to_owned()));
         }
         let literals = parts.iter().filter_map(|part| match part {
-            Part::Literal(text) => Some(text),
-            Part::Variable { .. } => None,
+            MatcherPart::Literal(text) => Some(text),
+            MatcherPart::Variable { .. } => None,
         });
         if literals.clone().any(|text| text.contains('}')) {
-            return Err("a brace is closed that was not opened".to_owned());
+            return Err("a closing brace has no opening brace".to_owned());
         }
         match parts.len() - literals.count() {
-            0 => Err("there is no variable in it: register it as a resource".to_owned()),
-            many if many > MOST_VARIABLES => Err(format!(
-                "there are more than {MOST_VARIABLES} variables in it"
-            )),
+            0 => Err("it has no variables; register it as a resource".to_owned()),
+            count if count > MAX_VARIABLES => {
+                Err(format!("it has more than {MAX_VARIABLES} variables"))
+            }
             _ => Ok(Self { parts }),
         }
     }
 
-    /// The values of the variables, if the address fits. A variable takes as much as it can.
-    pub fn values(&self, address: &str) -> Option<BTreeMap<String, String>> {
-        if address.len() > LONGEST {
+    /// Returns the values of the variables, or `None` if the URI does not match. Each variable
+    /// takes the longest possible value, from left to right.
+    pub fn match_uri(&self, uri: &str) -> Option<BTreeMap<String, String>> {
+        if uri.len() > MAX_URI_BYTES {
             return None;
         }
-        let bytes = address.as_bytes();
-        let fits = self.fits(bytes);
+        let bytes = uri.as_bytes();
+        let matches = self.match_table(bytes);
         let mut values = BTreeMap::new();
-        let mut at = 0;
-        if !*fits.first()?.first()? {
+        let mut start = 0;
+        if !*matches.first()?.first()? {
             return None;
         }
-        for (part, fits_after) in self.parts.iter().zip(fits.iter().skip(1)) {
-            let rest = bytes.get(at..)?;
+        for (part, matches_after) in self.parts.iter().zip(matches.iter().skip(1)) {
+            let rest = bytes.get(start..)?;
             let end = match part {
-                Part::Literal(text) => at + text.len(),
-                Part::Variable { .. } => {
-                    let most = rest.iter().take_while(|byte| part.takes(**byte)).count();
-                    let mut ends = (at + 1..=at + most).rev();
-                    ends.find(|end| fits_after.get(*end) == Some(&true))?
+                MatcherPart::Literal(text) => start + text.len(),
+                MatcherPart::Variable { .. } => {
+                    let max_length = rest.iter().take_while(|byte| part.accepts(**byte)).count();
+                    let mut ends = (start + 1..=start + max_length).rev();
+                    ends.find(|end| matches_after.get(*end) == Some(&true))?
                 }
             };
-            if let Part::Variable { name, .. } = part {
-                let value = decoded(bytes.get(at..end)?)?;
-                let before = values.insert(name.clone(), value.clone());
-                // One name twice has one value.
-                if before.is_some_and(|before| before != value) {
+            if let MatcherPart::Variable { name, .. } = part {
+                let value = percent_decode(bytes.get(start..end)?)?;
+                let previous = values.insert(name.clone(), value.clone());
+                // A variable that occurs twice must have one value.
+                if previous.is_some_and(|previous| previous != value) {
                     return None;
                 }
             }
-            at = end;
+            start = end;
         }
         Some(values)
     }
 
-    /// Of each part, and behind the last, whether the rest of the template fits the rest of the
-    /// address from each place on. Found from the end, so that nothing is tried twice.
-    fn fits(&self, address: &[u8]) -> Vec<Vec<bool>> {
-        let mut after = vec![false; address.len() + 1];
-        if let Some(end) = after.last_mut() {
+    /// Returns for each part, and for the end of the template, at which offsets of the URI the rest
+    /// of the template matches the rest of the URI. Computed from the end, so that each combination
+    /// of part and offset is computed once.
+    fn match_table(&self, uri: &[u8]) -> Vec<Vec<bool>> {
+        let mut at_end = vec![false; uri.len() + 1];
+        if let Some(end) = at_end.last_mut() {
             *end = true;
         }
-        let mut table = vec![after];
+        let mut table = vec![at_end];
         for part in self.parts.iter().rev() {
             let after = table.last().map(Vec::as_slice).unwrap_or_default();
-            let here = part.fits(address, after);
-            table.push(here);
+            let matches = part.match_row(uri, after);
+            table.push(matches);
         }
         table.reverse();
         table
     }
 }
 
-impl Part {
-    fn variable(expression: &str) -> Result<Self, String> {
-        let (name, takes_reserved) = match expression.strip_prefix('+') {
+impl MatcherPart {
+    fn parse_variable(expression: &str) -> Result<Self, String> {
+        let (name, allows_reserved) = match expression.strip_prefix('+') {
             Some(name) => (name, true),
             None => (expression, false),
         };
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
-        if name.is_empty() || !name.chars().all(is_plain) {
+        let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
+        if name.is_empty() || !name.chars().all(is_allowed) {
             return Err(format!(
-                "{{{expression}}} is neither {{name}} nor {{+name}}, and addresses cannot be taken apart by others"
+                "{{{expression}}} is not supported; use {{name}} or {{+name}}"
             ));
         }
         Ok(Self::Variable {
             name: name.to_owned(),
-            takes_reserved,
+            allows_reserved,
         })
     }
 
-    /// Whether this part and what follows it fit from each place on.
-    fn fits(&self, address: &[u8], after: &[bool]) -> Vec<bool> {
-        let follows = |at: usize| after.get(at) == Some(&true);
-        let mut fits = vec![false; address.len() + 1];
-        let mut goes_on = false;
-        for (at, fits) in fits.iter_mut().enumerate().rev() {
-            let rest = address.get(at..).unwrap_or_default();
-            *fits = match self {
+    /// Returns at which offsets this part and all parts after it match. `after` is the same without
+    /// this part.
+    fn match_row(&self, uri: &[u8], after: &[bool]) -> Vec<bool> {
+        let matches_after = |at: usize| after.get(at) == Some(&true);
+        let mut row = vec![false; uri.len() + 1];
+        let mut matches_at_next = false;
+        for (at, matches) in row.iter_mut().enumerate().rev() {
+            let rest = uri.get(at..).unwrap_or_default();
+            *matches = match self {
                 Self::Literal(text) => {
-                    rest.starts_with(text.as_bytes()) && follows(at + text.len())
+                    rest.starts_with(text.as_bytes()) && matches_after(at + text.len())
                 }
                 Self::Variable { .. } => {
-                    let takes = rest.first().is_some_and(|byte| self.takes(*byte));
-                    goes_on = takes && (follows(at + 1) || goes_on);
-                    goes_on
+                    let accepts = rest.first().is_some_and(|byte| self.accepts(*byte));
+                    matches_at_next = accepts && (matches_after(at + 1) || matches_at_next);
+                    matches_at_next
                 }
             };
         }
-        fits
+        row
     }
 
-    fn takes(&self, byte: u8) -> bool {
+    /// Whether the value of a variable may contain this byte.
+    fn accepts(&self, byte: u8) -> bool {
         match self {
             Self::Literal(_) => false,
-            Self::Variable { takes_reserved, .. } => {
-                *takes_reserved || !b":/?#[]@!$&'()*+,;=".contains(&byte)
-            }
+            Self::Variable {
+                allows_reserved, ..
+            } => *allows_reserved || !RESERVED.contains(&byte),
         }
     }
 }
 
-/// The text that was written with `%`, if it is one.
-fn decoded(bytes: &[u8]) -> Option<String> {
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
-    let mut plain = Vec::with_capacity(bytes.len());
+/// Decodes percent-encoding. `None` if it is malformed or the result is not UTF-8.
+fn percent_decode(bytes: &[u8]) -> Option<String> {
+    let hex_digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let mut decoded = Vec::with_capacity(bytes.len());
     let mut rest = bytes.iter();
     while let Some(byte) = rest.next() {
         if *byte != b'%' {
-            plain.push(*byte);
+            decoded.push(*byte);
             continue;
         }
-        let code = digit(rest.next())? * 16 + digit(rest.next())?;
-        plain.push(u8::try_from(code).ok()?);
+        let value = hex_digit(rest.next())? * 16 + hex_digit(rest.next())?;
+        decoded.push(u8::try_from(value).ok()?);
     }
-    String::from_utf8(plain).ok()
+    String::from_utf8(decoded).ok()
 }
 
 #[cfg(test)]
@@ -191,8 +197,8 @@ mod tests {
     use super::*;
     use crate::uri_template::UriTemplate;
 
-    fn values(template: &str, address: &str) -> Option<Vec<(String, String)>> {
-        let values = UriMatcher::parse(template).unwrap().values(address)?;
+    fn values(template: &str, uri: &str) -> Option<Vec<(String, String)>> {
+        let values = UriMatcher::parse(template).unwrap().match_uri(uri)?;
         Some(values.into_iter().collect())
     }
 
@@ -201,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_taken_apart() {
+    fn uri_is_matched() {
         let row = "db://{table}/rows/{id}";
         let expected = vec![pair("id", "7"), pair("table", "a b")];
         assert_eq!(values(row, "db://a%20b/rows/7"), Some(expected));
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_apart_is_refused() {
+    fn unsupported_templates_are_rejected() {
         for template in [
             "x://plain",
             "x://{a",
@@ -243,26 +249,26 @@ mod tests {
     }
 
     #[test]
-    fn an_address_made_to_take_for_ever_does_not() {
-        let variables: Vec<_> = (0..MOST_VARIABLES)
+    fn matching_takes_bounded_time() {
+        let variables: Vec<_> = (0..MAX_VARIABLES)
             .map(|at| format!("a{{+v{at}}}"))
             .collect();
         let pattern = UriMatcher::parse(&(variables.concat() + "b")).unwrap();
-        assert_eq!(pattern.values(&"a".repeat(LONGEST)), None);
-        assert_eq!(pattern.values(&"a".repeat(LONGEST + 1)), None);
+        assert_eq!(pattern.match_uri(&"a".repeat(MAX_URI_BYTES)), None);
+        assert_eq!(pattern.match_uri(&"a".repeat(MAX_URI_BYTES + 1)), None);
     }
 
     proptest! {
         #[test]
-        fn what_was_filled_in_comes_back(first in "\\PC{1,20}", second in "[a-z/ ]{1,20}") {
+        fn expanded_uri_matches_with_same_values(first in "\\PC{1,20}", second in "[a-z/ ]{1,20}") {
             let template = "x://{first}/of/{+second}";
-            let filled = BTreeMap::from([
+            let given = BTreeMap::from([
                 ("first".to_owned(), vec![first.clone()]),
                 ("second".to_owned(), vec![second.clone()]),
             ]);
-            let address = UriTemplate::parse(template).unwrap().expand(&filled).unwrap();
+            let uri = UriTemplate::parse(template).unwrap().expand(&given).unwrap();
             prop_assert_eq!(
-                values(template, &address),
+                values(template, &uri),
                 Some(vec![pair("first", &first), pair("second", &second)])
             );
         }

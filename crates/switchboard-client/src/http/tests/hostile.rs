@@ -69,7 +69,10 @@ async fn less_than_was_announced_is_no_answer() {
     })
     .await;
     let mut incoming = server.client().send(post("x")).await.unwrap();
-    let outcome = incoming.body.collect(LIMIT, &MemoryBudget::new(LIMIT)).await;
+    let outcome = incoming
+        .body
+        .collect(LIMIT, &MemoryBudget::new(LIMIT))
+        .await;
     let Err(BodyError::Http(error)) = outcome else {
         panic!("{outcome:?}");
     };
@@ -81,7 +84,10 @@ async fn a_length_over_the_limit_is_refused_before_anything_is_read() {
     let server = Server::answering("HTTP/1.1 200 OK\r\nContent-Length: 4194305\r\n\r\n").await;
     let client = server.client();
     let mut incoming = client.send(post("x")).await.unwrap();
-    let outcome = incoming.body.collect(LIMIT, &MemoryBudget::new(LIMIT)).await;
+    let outcome = incoming
+        .body
+        .collect(LIMIT, &MemoryBudget::new(LIMIT))
+        .await;
     assert!(
         matches!(outcome, Err(BodyError::TooLong { limit: LIMIT })),
         "{outcome:?}"
@@ -109,7 +115,10 @@ async fn an_endless_body_is_given_up_at_the_limit() {
     })
     .await;
     let mut incoming = server.client().send(post("x")).await.unwrap();
-    let outcome = incoming.body.collect(LIMIT, &MemoryBudget::new(2 * LIMIT)).await;
+    let outcome = incoming
+        .body
+        .collect(LIMIT, &MemoryBudget::new(2 * LIMIT))
+        .await;
     assert!(
         matches!(outcome, Err(BodyError::TooLong { .. })),
         "{outcome:?}"
@@ -127,7 +136,10 @@ async fn an_endless_body_is_given_up_at_the_limit() {
 async fn an_answer_for_which_there_is_no_room_says_so() {
     let server = Server::answering(ok(&"x".repeat(500_000))).await;
     let mut incoming = server.client().send(post("x")).await.unwrap();
-    let outcome = incoming.body.collect(LIMIT, &MemoryBudget::new(200_000)).await;
+    let outcome = incoming
+        .body
+        .collect(LIMIT, &MemoryBudget::new(200_000))
+        .await;
     assert!(
         matches!(outcome, Err(BodyError::NoRoom { limit: 200_000 })),
         "{outcome:?}"
@@ -225,7 +237,10 @@ async fn a_gzip_bomb_meets_the_limit_on_what_it_inflates_to() {
     let server = Server::answering(encoded("gzip", &bomb)).await;
     let client = server.client();
     let mut incoming = client.send(post("x")).await.unwrap();
-    let outcome = incoming.body.collect(LIMIT, &MemoryBudget::new(2 * LIMIT)).await;
+    let outcome = incoming
+        .body
+        .collect(LIMIT, &MemoryBudget::new(2 * LIMIT))
+        .await;
     assert!(
         matches!(outcome, Err(BodyError::TooLong { .. })),
         "{outcome:?}"

@@ -3,8 +3,8 @@
 //! Recognises both forms of an introducer: `ESC` with a second character, and the single C1
 //! characters U+0080 to U+009F. Removing the sequence is up to the caller.
 //!
-//! Invariant: measuring all sequences of a text takes linear time, because the search for a terminator
-//! stops at the next introducer.
+//! Invariant: measuring all sequences of a text takes linear time, because the search for a
+//! terminator stops at the next introducer.
 
 const ESC: char = '\u{1b}';
 const BEL: char = '\u{7}';

@@ -1,7 +1,7 @@
 //! Character tables: which characters are invisible, and where such a character is legitimate.
 //!
-//! The predicates look at one character and its neighbours; they never walk a text. A range covers a
-//! whole Unicode block where the exact set would be long: a joiner beside a rare sign of an Indic
+//! The predicates look at one character and its neighbours; they never walk a text. A range covers
+//! a whole Unicode block where the exact set would be long: a joiner beside a rare sign of an Indic
 //! script does no harm.
 //!
 //! Invariant: a character that [`is_legitimate`] requires on the right is itself never removed.
