@@ -22,6 +22,7 @@ macro_rules! text_id {
 
         impl $name {
             /// The name as text.
+            #[inline]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -40,12 +41,14 @@ macro_rules! text_id {
         }
 
         impl Borrow<str> for $name {
+            #[inline]
             fn borrow(&self) -> &str {
                 &self.0
             }
         }
 
         impl AsRef<str> for $name {
+            #[inline]
             fn as_ref(&self) -> &str {
                 &self.0
             }

@@ -35,6 +35,7 @@ pub mod redact;
 #[doc(hidden)]
 pub mod scan;
 #[cfg(feature = "schema")]
+#[doc(hidden)]
 pub mod schema;
 #[doc(hidden)]
 pub mod secret;
@@ -56,4 +57,6 @@ pub use local_server::{
 };
 #[doc(hidden)]
 pub use panic::panic_message;
+#[cfg(feature = "schema")]
+pub use schema::Violation;
 pub use secret::Secret;

@@ -174,18 +174,21 @@ impl LineReader {
     }
 
     /// Number of bytes held: of the current line and of those after it.
+    #[inline]
     pub fn buffered_bytes(&self) -> usize {
         self.line_start.length + self.buffer.len()
     }
 
     /// Whether the rest of the buffer is at least half of a read. Then the stream probably has more
     /// bytes ready.
+    #[inline]
     pub fn is_buffer_half_full(&self) -> bool {
         self.buffer.len() >= READ_CHUNK_BYTES / 2
     }
 
     /// Whether the next call of [`next_line`](Self::next_line) starts to discard a large line. That
     /// call scans the whole line for its id, so it belongs on a blocking thread.
+    #[inline]
     pub fn will_scan_discarded_line(&self) -> bool {
         let size = self.buffered_bytes();
         let is_large = size > LARGE_MESSAGE_BYTES && self.discarding.is_none();

@@ -34,10 +34,7 @@ pub trait LocalServer: Send + Sync + 'static {
 
     /// Returns the server's capabilities. The default is tools only.
     fn capabilities(&self) -> ServerCapabilities {
-        ServerCapabilities {
-            tools: true,
-            ..ServerCapabilities::default()
-        }
+        ServerCapabilities::default().tools()
     }
 
     /// Lists the tools.
@@ -232,6 +229,7 @@ impl<'a> LocalCall<'a> {
 
     /// Reports progress, which also restarts the caller's idle timeout. The notification is dropped
     /// if the caller did not ask for progress or reads too slowly.
+    #[inline]
     pub fn report(&self, progress: Progress) {
         if let Some(sink) = self.progress {
             sink.report(progress);

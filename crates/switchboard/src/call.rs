@@ -22,8 +22,7 @@ use switchboard_wire::mcp::Progress;
 pub(crate) use approval::RememberedApproval;
 pub(crate) use error::join_violations;
 pub use error::{CallError, TimeoutKind};
-pub use switchboard_wire::InvalidMessage;
-pub use switchboard_wire::schema::Violation;
+pub use switchboard_wire::{InvalidMessage, Violation};
 
 pub use crate::call_context::{CallContext, CallOrigin};
 pub use switchboard_client::Delivery;

@@ -141,12 +141,12 @@ pub(super) fn after_initialize(
 }
 
 fn handshake(version: ProtocolVersion, server: ServerDescription) -> ServerHello {
-    ServerHello {
+    ServerHello::new(
         version,
-        server_info: server.info,
-        capabilities: server.capabilities,
-        instructions: server.instructions,
-    }
+        server.info,
+        server.capabilities,
+        server.instructions,
+    )
 }
 
 #[cfg(test)]

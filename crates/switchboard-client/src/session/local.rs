@@ -243,12 +243,12 @@ impl LocalSession {
 const NO_NOTIFICATIONS: &str = "the server says nothing by itself";
 
 fn handshake_of(server: &dyn LocalServer) -> ServerHello {
-    ServerHello {
-        version: ProtocolVersion::LATEST_MODERN,
-        server_info: Some(server.implementation()),
-        capabilities: server.capabilities(),
-        instructions: server.instructions(),
-    }
+    ServerHello::new(
+        ProtocolVersion::LATEST_MODERN,
+        Some(server.implementation()),
+        server.capabilities(),
+        server.instructions(),
+    )
 }
 
 fn panicked(what: &str) -> RequestError {

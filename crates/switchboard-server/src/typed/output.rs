@@ -96,10 +96,10 @@ impl<T: Serialize + JsonSchema + 'static> ToolOutput<DataMarker> for T {
         let json = to_raw_value(&self)
             .map_err(|error| format!("cannot serialize the result as JSON: {error}"))?;
         if shape == OutputShape::Object {
-            return Ok(CallToolResult {
-                structured_content: Some(Json::owned(json.get())),
-                ..CallToolResult::text(Box::<str>::from(json))
-            });
+            let structured = Json::owned(json.get());
+            let mut result = CallToolResult::text(Box::<str>::from(json));
+            result.structured_content = Some(structured);
+            return Ok(result);
         }
         Ok(match serde_json::from_str::<String>(json.get()) {
             Ok(text) => CallToolResult::text(text),
@@ -114,10 +114,7 @@ impl ToolOutput<BlocksMarker> for Vec<ContentBlock> {
     }
 
     fn into_result(self, _: OutputShape) -> ToolResult<CallToolResult> {
-        Ok(CallToolResult {
-            content: self,
-            ..CallToolResult::default()
-        })
+        Ok(CallToolResult::new(self))
     }
 }
 

@@ -360,16 +360,14 @@ impl LocalServer for InProcessServer {
 
     fn capabilities(&self) -> ServerCapabilities {
         let (resources, prompts) = (self.has_resources(), self.has_prompts());
-        ServerCapabilities {
-            tools: true,
-            tools_list_changed: true,
-            resources,
-            resources_list_changed: resources,
-            resources_subscribe: resources,
-            prompts,
-            prompts_list_changed: prompts,
-            ..ServerCapabilities::default()
+        let mut capabilities = ServerCapabilities::default().tools_list_changed();
+        if resources {
+            capabilities = capabilities.resources_list_changed().resources_subscribe();
         }
+        if prompts {
+            capabilities = capabilities.prompts_list_changed();
+        }
+        capabilities
     }
 
     fn tools(&self) -> Vec<ToolDefinition> {

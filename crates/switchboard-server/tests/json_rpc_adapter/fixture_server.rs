@@ -59,14 +59,10 @@ impl LocalServer for FixtureServer {
     }
 
     fn capabilities(&self) -> ServerCapabilities {
-        ServerCapabilities {
-            tools: true,
-            tools_list_changed: true,
-            resources: true,
-            resources_subscribe: true,
-            prompts: true,
-            ..ServerCapabilities::default()
-        }
+        ServerCapabilities::default()
+            .tools_list_changed()
+            .resources_subscribe()
+            .prompts()
     }
 
     fn tools(&self) -> Vec<ToolDefinition> {
@@ -157,10 +153,7 @@ impl LocalServer for FixtureServer {
         name: &'a str,
         arguments: &'a BTreeMap<String, String>,
     ) -> BoxFuture<'a, Result<GetPromptResult, ErrorObject>> {
-        let result = GetPromptResult {
-            description: Some(format!("{name} {arguments:?}")),
-            ..GetPromptResult::default()
-        };
+        let result = GetPromptResult::new([]).description(format!("{name} {arguments:?}"));
         Box::pin(std::future::ready(Ok(result)))
     }
 

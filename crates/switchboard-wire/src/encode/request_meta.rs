@@ -49,6 +49,7 @@ impl<'a> RequestMeta<'a> {
 
     /// Requests the log messages of this level and above during the request. No effect in the
     /// legacy era.
+    #[inline]
     pub fn log_level(mut self, level: Option<LogLevel>) -> Self {
         if let Some(modern) = &mut self.modern {
             modern.log_level = level;

@@ -60,6 +60,7 @@ impl ServerName {
     }
 
     /// The name as text.
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -80,12 +81,14 @@ impl fmt::Display for ServerName {
 }
 
 impl AsRef<str> for ServerName {
+    #[inline]
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
 impl Borrow<str> for ServerName {
+    #[inline]
     fn borrow(&self) -> &str {
         &self.0
     }

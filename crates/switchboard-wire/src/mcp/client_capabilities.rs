@@ -8,6 +8,7 @@
     reason = "each is a separate flag of the protocol"
 )]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClientCapabilities {
     /// Questions to the user as forms (`elicitation/create`).
     pub elicitation: bool,

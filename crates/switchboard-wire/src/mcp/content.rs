@@ -8,6 +8,7 @@ use super::Json;
 
 /// One content block of a tool result or a prompt message.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ContentBlock {
     /// Text.
     Text(TextContent),
@@ -60,6 +61,7 @@ impl ContentBlock {
 
 /// A text block.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TextContent {
     /// The text as sent.
     pub text: String,
@@ -74,6 +76,7 @@ pub struct TextContent {
 /// An image or audio block.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct MediaContent {
     /// The bytes in base64, as sent.
     pub data: String,
@@ -90,8 +93,13 @@ pub struct MediaContent {
 impl MediaContent {
     /// Encodes bytes of this MIME type.
     pub fn new(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
+        Self::from_base64(BASE64_STANDARD.encode(bytes), mime_type)
+    }
+
+    /// Creates a block from bytes in base64, which are not validated.
+    pub fn from_base64(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
         Self {
-            data: BASE64_STANDARD.encode(bytes),
+            data: data.into(),
             mime_type: mime_type.into(),
             annotations: None,
             meta: None,
@@ -102,6 +110,7 @@ impl MediaContent {
 /// A link to a resource of the server that sent it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ResourceLink {
     /// The URI. Only the server that sent the link can resolve it.
     pub uri: String,
@@ -146,6 +155,7 @@ impl ResourceLink {
 /// A resource embedded in a result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct EmbeddedResource {
     /// The URI and contents.
     pub resource: ResourceBody,
@@ -160,6 +170,7 @@ pub struct EmbeddedResource {
 /// The contents of a resource: text, or bytes in base64.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ResourceBody {
     /// The URI.
     pub uri: String,
@@ -207,8 +218,9 @@ impl ResourceBody {
     }
 }
 
+/// A block with its `type`, for serialization.
 #[derive(Serialize)]
-struct Tagged<'a, T> {
+struct TaggedBlock<'a, T> {
     r#type: &'static str,
     #[serde(flatten)]
     body: &'a T,
@@ -217,27 +229,27 @@ struct Tagged<'a, T> {
 impl Serialize for ContentBlock {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Text(body) => Tagged {
+            Self::Text(body) => TaggedBlock {
                 r#type: "text",
                 body,
             }
             .serialize(serializer),
-            Self::Image(body) => Tagged {
+            Self::Image(body) => TaggedBlock {
                 r#type: "image",
                 body,
             }
             .serialize(serializer),
-            Self::Audio(body) => Tagged {
+            Self::Audio(body) => TaggedBlock {
                 r#type: "audio",
                 body,
             }
             .serialize(serializer),
-            Self::ResourceLink(body) => Tagged {
+            Self::ResourceLink(body) => TaggedBlock {
                 r#type: "resource_link",
                 body,
             }
             .serialize(serializer),
-            Self::Resource(body) => Tagged {
+            Self::Resource(body) => TaggedBlock {
                 r#type: "resource",
                 body,
             }

@@ -6,6 +6,7 @@ use super::{Json, ProtocolVersion};
 
 /// Name and version of a client or server, as it reports them. For display only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Implementation {
     /// The name.
     pub name: String,
@@ -35,6 +36,7 @@ impl Implementation {
 )]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ServerCapabilities {
     /// The server has tools.
     pub tools: bool,
@@ -63,9 +65,54 @@ pub struct ServerCapabilities {
     pub raw: Option<Json>,
 }
 
+impl ServerCapabilities {
+    /// Adds tools.
+    pub fn tools(mut self) -> Self {
+        self.tools = true;
+        self
+    }
+
+    /// Adds tools, and notifications when their list changes.
+    pub fn tools_list_changed(mut self) -> Self {
+        self.tools_list_changed = true;
+        self.tools()
+    }
+
+    /// Adds resources.
+    pub fn resources(mut self) -> Self {
+        self.resources = true;
+        self
+    }
+
+    /// Adds resources, and notifications when their list changes.
+    pub fn resources_list_changed(mut self) -> Self {
+        self.resources_list_changed = true;
+        self.resources()
+    }
+
+    /// Adds resources, and notifications to subscribers when a resource changes.
+    pub fn resources_subscribe(mut self) -> Self {
+        self.resources_subscribe = true;
+        self.resources()
+    }
+
+    /// Adds prompts.
+    pub fn prompts(mut self) -> Self {
+        self.prompts = true;
+        self
+    }
+
+    /// Adds prompts, and notifications when their list changes.
+    pub fn prompts_list_changed(mut self) -> Self {
+        self.prompts_list_changed = true;
+        self.prompts()
+    }
+}
+
 /// What the handshake established.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ServerHello {
     /// The negotiated protocol version.
     pub version: ProtocolVersion,
@@ -77,4 +124,21 @@ pub struct ServerHello {
     /// Instructions for the model: untrusted text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+}
+
+impl ServerHello {
+    /// Creates a handshake result.
+    pub fn new(
+        version: ProtocolVersion,
+        server_info: Option<Implementation>,
+        capabilities: ServerCapabilities,
+        instructions: Option<String>,
+    ) -> Self {
+        Self {
+            version,
+            server_info,
+            capabilities,
+            instructions,
+        }
+    }
 }

@@ -56,6 +56,7 @@ impl Json {
     }
 
     /// The JSON text.
+    #[inline]
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Text::Owned(text) => text,

@@ -8,6 +8,7 @@ use super::{ContentBlock, Json};
 
 /// A prompt as its server lists it. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Prompt {
     /// The name, unique within its server.
     pub name: String,
@@ -52,6 +53,7 @@ impl Prompt {
 
 /// An argument of a prompt. Its value is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PromptArgument {
     /// The name.
     pub name: String,
@@ -108,6 +110,7 @@ impl FromStr for Role {
 
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PromptMessage {
     /// The author.
     pub role: Role,
@@ -134,6 +137,7 @@ impl PromptMessage {
 
 /// The messages of a prompt as the server sent them: neither sanitised nor truncated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct GetPromptResult {
     /// The description.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,11 +162,18 @@ impl GetPromptResult {
             ..Self::default()
         }
     }
+
+    /// Sets the description.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = Some(text.into());
+        self
+    }
 }
 
 /// Possible values for an argument that is being typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Completion {
     /// The values, most relevant first, at most 100.
     pub values: Vec<String>,

@@ -7,6 +7,7 @@ use super::{Json, ResourceBody};
 /// A resource as its server lists it. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Resource {
     /// The URI. Only the server that lists it can resolve it.
     pub uri: String,
@@ -62,6 +63,7 @@ fn lenient_u64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>
 /// A URI template (RFC 6570) of resources. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ResourceTemplate {
     /// The template.
     pub uri_template: String,
@@ -102,6 +104,7 @@ impl ResourceTemplate {
 
 /// The contents of a resource as the server sent them: neither sanitised nor truncated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ReadResourceResult {
     /// The parts, in order. An empty list is an empty resource, not a missing one.
     pub contents: Vec<ResourceBody>,

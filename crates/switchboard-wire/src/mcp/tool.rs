@@ -7,6 +7,7 @@ use super::{ContentBlock, Json};
 /// A tool as its server lists it. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ToolDefinition {
     /// The raw name, unique within its server.
     pub name: String,
@@ -108,6 +109,7 @@ impl Serialize for TaskSupport {
 /// Hints of a server about a tool's behaviour. They are not trustworthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ToolAnnotations {
     /// The display name in versions before tools had a `title`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,8 +144,19 @@ pub struct ToolAnnotations {
     pub open_world: Option<bool>,
 }
 
+impl Hint {
+    /// The name in permission rules.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "readOnly",
+            Self::Destructive => "destructive",
+            Self::OpenWorld => "openWorld",
+        }
+    }
+}
+
 impl ToolAnnotations {
-    /// Whether no hint is set.
+    /// Whether neither a title nor a hint is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -170,6 +183,7 @@ impl ToolAnnotations {
 /// The hints that a permission rule can refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum Hint {
     /// `readOnlyHint`
     ReadOnly,
@@ -182,6 +196,7 @@ pub enum Hint {
 /// The result of a tool as the server sent it: neither sanitised nor truncated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CallToolResult {
     /// The content blocks, in order.
     pub content: Vec<ContentBlock>,
@@ -202,12 +217,17 @@ pub struct CallToolResult {
 }
 
 impl CallToolResult {
-    /// Creates a result of one text block.
-    pub fn text(text: impl Into<String>) -> Self {
+    /// Creates a result from content blocks.
+    pub fn new(content: impl IntoIterator<Item = ContentBlock>) -> Self {
         Self {
-            content: vec![ContentBlock::text(text)],
+            content: content.into_iter().collect(),
             ..Self::default()
         }
+    }
+
+    /// Creates a result of one text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new([ContentBlock::text(text)])
     }
 
     /// Creates a failure that the tool reports, as one text block.
@@ -225,8 +245,9 @@ impl CallToolResult {
     }
 }
 
-/// A progress note of a call.
+/// A progress notification of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Progress {
     /// The progress so far, in units that the server chooses.
     pub progress: f64,
@@ -236,13 +257,13 @@ pub struct Progress {
     /// What the tool is doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How many notes before this one were dropped because the receiver was too slow.
+    /// How many notifications before this one were dropped because the receiver was too slow.
     #[serde(skip_deserializing, skip_serializing_if = "is_zero")]
     pub skipped: u64,
 }
 
 impl Progress {
-    /// Creates a note with an unknown total.
+    /// Creates a notification with an unknown total.
     pub fn new(done: f64) -> Self {
         Self {
             progress: done,

@@ -71,6 +71,7 @@ impl ProtocolVersion {
     }
 
     /// The era of the version.
+    #[inline]
     pub fn era(self) -> Era {
         if self >= Self::V2026_07_28 {
             Era::Modern

@@ -80,16 +80,11 @@ mod tests {
     use switchboard_wire::mcp::{ContentBlock, MediaContent, PromptMessage};
 
     fn message(role: Role, content: ContentBlock) -> PromptMessage {
-        PromptMessage { role, content }
+        PromptMessage::new(role, content)
     }
 
     fn image() -> ContentBlock {
-        ContentBlock::Image(MediaContent {
-            data: "aGk=".to_owned(),
-            mime_type: "image/png".to_owned(),
-            annotations: None,
-            meta: None,
-        })
+        ContentBlock::Image(MediaContent::from_base64("aGk=", "image/png"))
     }
 
     fn text(text: &str) -> Block {
@@ -100,15 +95,12 @@ mod tests {
 
     #[test]
     fn messages_are_sanitized_and_keep_roles() {
-        let result = GetPromptResult {
-            description: Some("what\nit is\u{202e}".to_owned()),
-            messages: vec![
-                message(Role::User, ContentBlock::text("a\u{1b}]0;x\u{7}b")),
-                message(Role::Assistant, image()),
-            ],
-            left_out: 2,
-            ..GetPromptResult::default()
-        };
+        let messages = [
+            message(Role::User, ContentBlock::text("a\u{1b}]0;x\u{7}b")),
+            message(Role::Assistant, image()),
+        ];
+        let mut result = GetPromptResult::new(messages).description("what\nit is\u{202e}");
+        result.left_out = 2;
         let rendered = render_prompt(result, &Limits::default(), None);
         assert_eq!(rendered.description.as_deref(), Some("what it is"));
         assert_eq!(rendered.messages[0].content, text("ab"));
@@ -126,15 +118,12 @@ mod tests {
 
     #[test]
     fn cut_messages_keep_the_roles_of_others() {
-        let result = GetPromptResult {
-            messages: vec![
-                message(Role::User, ContentBlock::text("12345678")),
-                message(Role::Assistant, ContentBlock::text("abcdefgh")),
-                message(Role::Assistant, ContentBlock::text("never seen")),
-                message(Role::User, image()),
-            ],
-            ..GetPromptResult::default()
-        };
+        let result = GetPromptResult::new([
+            message(Role::User, ContentBlock::text("12345678")),
+            message(Role::Assistant, ContentBlock::text("abcdefgh")),
+            message(Role::Assistant, ContentBlock::text("never seen")),
+            message(Role::User, image()),
+        ]);
         let mut limits = Limits::default();
         limits.result_text_bytes = 10;
         let store = MemoryResultStore::new(1000);

@@ -129,6 +129,10 @@ pub(super) fn render_block(
             description: describe_unknown(&raw),
             raw: Some(raw),
         },
+        _ => Block::Described {
+            description: "[content of an unknown type]".to_owned(),
+            raw: raw_json(&block),
+        },
     }
 }
 

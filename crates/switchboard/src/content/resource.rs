@@ -151,35 +151,26 @@ mod tests {
 
     const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
 
+    /// A resource with neither text nor bytes.
     fn body(uri: &str, mime_type: Option<&str>) -> ResourceBody {
-        ResourceBody {
-            uri: uri.to_owned(),
-            mime_type: mime_type.map(str::to_owned),
-            text: None,
-            blob: None,
-            meta: None,
-        }
+        let mut body = ResourceBody::text(uri, "");
+        body.mime_type = mime_type.map(str::to_owned);
+        body.text = None;
+        body
     }
 
     fn text(text: &str) -> ResourceBody {
-        ResourceBody {
-            text: Some(text.to_owned()),
-            ..body("demo://text", Some("text/plain"))
-        }
+        ResourceBody::text("demo://text", text).mime_type("text/plain")
     }
 
     fn blob(data: &str, mime_type: &str) -> ResourceBody {
-        ResourceBody {
-            blob: Some(data.to_owned()),
-            ..body("demo://blob", Some(mime_type))
-        }
+        let mut body = body("demo://blob", Some(mime_type));
+        body.blob = Some(data.to_owned());
+        body
     }
 
     fn read(contents: Vec<ResourceBody>) -> ReadResourceResult {
-        ReadResourceResult {
-            contents,
-            ..ReadResourceResult::default()
-        }
+        ReadResourceResult::new(contents)
     }
 
     fn store() -> (tempfile::TempDir, DirectoryResultStore) {

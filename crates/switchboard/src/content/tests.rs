@@ -18,10 +18,7 @@ fn with_text_limit(bytes: usize) -> Limits {
 }
 
 fn show(blocks: Vec<ContentBlock>) -> Output {
-    let result = CallToolResult {
-        content: blocks,
-        ..CallToolResult::default()
-    };
+    let result = CallToolResult::new(blocks);
     render_tool_result(result, &Limits::default(), None)
 }
 
@@ -30,39 +27,21 @@ fn text(text: &str) -> Block {
 }
 
 fn media(data: &str) -> MediaContent {
-    MediaContent {
-        data: data.into(),
-        mime_type: "image/png".into(),
-        annotations: None,
-        meta: None,
-    }
+    MediaContent::from_base64(data, "image/png")
 }
 
 fn link() -> ResourceLink {
-    ResourceLink {
-        uri: "file:///notes.txt".into(),
-        name: "notes".into(),
-        title: None,
-        description: None,
-        mime_type: Some("text/plain".into()),
-        size: Some(120),
-        annotations: None,
-        meta: None,
-    }
+    let mut link = ResourceLink::new("file:///notes.txt", "notes");
+    link.mime_type = Some("text/plain".into());
+    link.size = Some(120);
+    link
 }
 
 fn resource(text: Option<&str>, blob: Option<&str>) -> ContentBlock {
-    ContentBlock::Resource(EmbeddedResource {
-        resource: ResourceBody {
-            uri: "file:///a\u{1b}[31m".into(),
-            mime_type: Some("application/pdf".into()),
-            text: text.map(str::to_owned),
-            blob: blob.map(str::to_owned),
-            meta: None,
-        },
-        annotations: None,
-        meta: None,
-    })
+    let mut body = ResourceBody::text("file:///a\u{1b}[31m", "").mime_type("application/pdf");
+    body.text = text.map(str::to_owned);
+    body.blob = blob.map(str::to_owned);
+    ContentBlock::resource(body)
 }
 
 #[test]
@@ -95,18 +74,14 @@ fn clean_text_is_not_copied() {
 fn every_block_kind_is_sanitized_and_described() {
     let unknown = Json::parse(r#"{"type":"hologram\u001b[0m","x":1}"#).unwrap();
     let nameless = Json::parse("[1]").unwrap();
+    let mut described = ResourceLink::new("file:///notes.txt", "two\nlines");
+    described.description = Some("says\u{202e} what".into());
     let output = show(vec![
         ContentBlock::text("a\u{1b}[31mb\u{200b}"),
         ContentBlock::Image(media("iVBORw==")),
         ContentBlock::Audio(media("AAAA")),
         ContentBlock::ResourceLink(link()),
-        ContentBlock::ResourceLink(ResourceLink {
-            name: "two\nlines".into(),
-            mime_type: None,
-            size: None,
-            description: Some("says\u{202e} what".into()),
-            ..link()
-        }),
+        ContentBlock::ResourceLink(described),
         resource(Some("inside\u{7}"), None),
         resource(None, Some("AAAAAAA=")),
         resource(None, None),
@@ -201,14 +176,11 @@ fn structured_content_is_shown_once() {
 #[test]
 fn links_name_their_server() {
     let server = ServerName::new("files").unwrap();
-    let result = CallToolResult {
-        content: vec![
-            ContentBlock::text("see"),
-            ContentBlock::ResourceLink(link()),
-            ContentBlock::Unknown(Json::from(&json!({"type": "resource_link"}))),
-        ],
-        ..CallToolResult::default()
-    };
+    let result = CallToolResult::new([
+        ContentBlock::text("see"),
+        ContentBlock::ResourceLink(link()),
+        ContentBlock::Unknown(Json::from(&json!({"type": "resource_link"}))),
+    ]);
     let output = render_tool_result_from(Some(&server), result, &Limits::default(), None);
     let first = output.to_text();
     let first = first.lines().nth(1).unwrap();
@@ -250,17 +222,14 @@ fn text_is_cut_one_byte_over_limit() {
 #[test]
 fn blocks_share_limit_and_full_text_is_stored() {
     let store = MemoryResultStore::new(1_000);
-    let result = CallToolResult {
-        content: vec![
-            ContentBlock::text("first"),
-            ContentBlock::Image(media("AAAA")),
-            ContentBlock::text("second\u{200b} block"),
-            ContentBlock::text("third"),
-            ContentBlock::ResourceLink(link()),
-            ContentBlock::Image(media("BBBB")),
-        ],
-        ..CallToolResult::default()
-    };
+    let result = CallToolResult::new([
+        ContentBlock::text("first"),
+        ContentBlock::Image(media("AAAA")),
+        ContentBlock::text("second\u{200b} block"),
+        ContentBlock::text("third"),
+        ContentBlock::ResourceLink(link()),
+        ContentBlock::Image(media("BBBB")),
+    ]);
     let output = render_tool_result(result, &with_text_limit(12), Some(&store));
     let handle = output.stored.unwrap();
     let whole = "first\nsecond block\nthird\n\
@@ -280,10 +249,8 @@ fn blocks_share_limit_and_full_text_is_stored() {
 #[test]
 fn cut_between_blocks_leaves_marker() {
     for budget in [5, 6] {
-        let result = CallToolResult {
-            content: vec![ContentBlock::text("first"), ContentBlock::text("second")],
-            ..CallToolResult::default()
-        };
+        let result =
+            CallToolResult::new([ContentBlock::text("first"), ContentBlock::text("second")]);
         let output = render_tool_result(result, &with_text_limit(budget), None);
         let marker = "[truncated: 12 bytes total, first 5 shown; the rest was discarded]";
         assert_eq!(output.blocks, [text("first"), text(marker)]);
@@ -308,26 +275,21 @@ fn failed_store_is_noted() {
 
 #[test]
 fn long_fields_are_shortened() {
-    let output = show(vec![ContentBlock::ResourceLink(ResourceLink {
-        uri: "u".repeat(1 << 20),
-        name: "n".repeat(1 << 20),
-        mime_type: Some("m".repeat(1 << 20)),
-        description: Some("d".repeat(1 << 20)),
-        ..link()
-    })]);
+    let mut link = ResourceLink::new("u".repeat(1 << 20), "n".repeat(1 << 20));
+    link.mime_type = Some("m".repeat(1 << 20));
+    link.description = Some("d".repeat(1 << 20));
+    let output = show(vec![ContentBlock::ResourceLink(link)]);
     assert!(output.to_text().len() < 4_000);
 }
 
 #[test]
 fn output_serializes_to_json() {
-    let result = CallToolResult {
-        content: vec![
-            ContentBlock::text("a"),
-            ContentBlock::Image(media("AAAA")),
-            ContentBlock::Unknown(Json::parse(r#"{"type":"x"}"#).unwrap()),
-        ],
-        ..CallToolResult::error("")
-    };
+    let mut result = CallToolResult::new([
+        ContentBlock::text("a"),
+        ContentBlock::Image(media("AAAA")),
+        ContentBlock::Unknown(Json::parse(r#"{"type":"x"}"#).unwrap()),
+    ]);
+    result.is_error = true;
     let output = render_tool_result(result, &Limits::default(), None);
     assert_eq!(
         serde_json::to_value(&output).unwrap(),
@@ -355,10 +317,7 @@ proptest! {
         let store = MemoryResultStore::new(1 << 20);
         let whole: Vec<String> = texts.iter().map(|text| sanitize(text).into_owned()).collect();
         let whole = whole.join("\n");
-        let result = CallToolResult {
-            content: texts.into_iter().map(ContentBlock::text).collect(),
-            ..CallToolResult::default()
-        };
+        let result = CallToolResult::new(texts.into_iter().map(ContentBlock::text));
         let output = render_tool_result(result, &with_text_limit(budget), Some(&store));
         let shown = output.to_text();
         match output.stored {

@@ -220,19 +220,11 @@ impl fmt::Display for RuleDefinition {
             write!(f, " {word} `{pattern}`")?;
         }
         if let Some(hint) = self.hint {
-            write!(f, " with hint {}", hint_name(hint))?;
+            write!(f, " with hint {}", hint.as_str())?;
         }
         match &self.origin {
             Some(origin) => write!(f, " ({}, {origin})", self.scope),
             None => write!(f, " ({})", self.scope),
         }
-    }
-}
-
-fn hint_name(hint: Hint) -> &'static str {
-    match hint {
-        Hint::ReadOnly => "readOnly",
-        Hint::Destructive => "destructive",
-        Hint::OpenWorld => "openWorld",
     }
 }

@@ -25,10 +25,9 @@ fn tool(server: &str, name: &str) -> ToolId {
 }
 
 fn destructive() -> ToolAnnotations {
-    ToolAnnotations {
-        destructive: Some(true),
-        ..ToolAnnotations::default()
-    }
+    let mut annotations = ToolAnnotations::default();
+    annotations.destructive = Some(true);
+    annotations
 }
 
 #[derive(Clone, Debug)]

@@ -105,16 +105,11 @@ impl LocalServer for NoteServer {
     }
 
     fn capabilities(&self) -> ServerCapabilities {
-        ServerCapabilities {
-            tools: true,
-            tools_list_changed: true,
-            resources: true,
-            resources_list_changed: true,
-            resources_subscribe: true,
-            prompts: true,
-            prompts_list_changed: true,
-            ..ServerCapabilities::default()
-        }
+        ServerCapabilities::default()
+            .tools_list_changed()
+            .resources_list_changed()
+            .resources_subscribe()
+            .prompts_list_changed()
     }
 
     fn tools(&self) -> Vec<ToolDefinition> {
@@ -146,10 +141,7 @@ impl LocalServer for NoteServer {
                     Ok(CallToolResult::text("done"))
                 }
                 "long" => Ok(CallToolResult::text("x".repeat(1_000_000))),
-                "many" => Ok(CallToolResult {
-                    content: vec![ContentBlock::text("x"); 100],
-                    ..CallToolResult::default()
-                }),
+                "many" => Ok(CallToolResult::new(vec![ContentBlock::text("x"); 100])),
                 "progress" => {
                     call.report(Progress::new(1.0));
                     Ok(CallToolResult::error("half done"))
@@ -192,10 +184,7 @@ impl LocalServer for NoteServer {
                     ));
                 }
             };
-            let result = ReadResourceResult {
-                contents: vec![ResourceBody::text(uri, text)],
-                ..ReadResourceResult::default()
-            };
+            let result = ReadResourceResult::new([ResourceBody::text(uri, text)]);
             Ok(result)
         })
     }

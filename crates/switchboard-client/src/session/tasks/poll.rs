@@ -365,11 +365,8 @@ impl StatusProgress {
         if self.last.as_ref() == Some(&message) {
             return;
         }
-        let progress = Progress {
-            message: Some(message.clone()),
-            skipped: self.skipped,
-            ..Progress::new(self.count.into())
-        };
+        let mut progress = Progress::new(self.count.into()).message(&*message);
+        progress.skipped = self.skipped;
         self.skipped = match listener.try_send(progress) {
             Ok(()) => 0,
             Err(_) => self.skipped + 1,

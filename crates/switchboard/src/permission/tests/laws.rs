@@ -341,15 +341,13 @@ fn a_target() -> impl Strategy<Value = Target> {
         some_arguments(),
     )
         .prop_map(
-            |(server, name, (trusted, read_only, destructive), arguments)| Target {
-                annotations: ToolAnnotations {
-                    read_only,
-                    destructive,
-                    ..ToolAnnotations::default()
-                },
-                trusted,
-                arguments,
-                ..Target::new(&server, &name)
+            |(server, name, (trusted, read_only, destructive), arguments)| {
+                let mut target = Target::new(&server, &name);
+                target.annotations.read_only = read_only;
+                target.annotations.destructive = destructive;
+                target.trusted = trusted;
+                target.arguments = arguments;
+                target
             },
         )
 }
