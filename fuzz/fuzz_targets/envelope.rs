@@ -89,7 +89,7 @@ fn check(members: &Members, content: &LineContent) {
     let own = own.filter(|id| members.text("id") == Some(&id.to_string()));
     if has_duplicate {
         assert!(
-            matches!(content, LineContent::Broken(_) | LineContent::Noise),
+            matches!(content, LineContent::Invalid(_) | LineContent::Noise),
             "{content:?}"
         );
         return;
@@ -109,17 +109,17 @@ fn check(members: &Members, content: &LineContent) {
         (None, Some(_), None, Some(_)) => assert_eq!(*content, LineContent::Error),
         (Some(method), None, _, _) => match serde_json::from_str::<String>(method) {
             Ok(method) => assert_eq!(*content, LineContent::Notification(method)),
-            Err(_) => assert_eq!(*content, LineContent::Broken(None)),
+            Err(_) => assert_eq!(*content, LineContent::Invalid(None)),
         },
         (Some(method), Some(_), _, _) => match content {
             LineContent::Request(read) => {
                 assert_eq!(serde_json::from_str(method).ok().as_ref(), Some(read));
             }
-            other => assert_eq!(*other, LineContent::Broken(None)),
+            other => assert_eq!(*other, LineContent::Invalid(None)),
         },
         _ => assert_eq!(
             *content,
-            LineContent::Broken(own.filter(|_| method.is_none()))
+            LineContent::Invalid(own.filter(|_| method.is_none()))
         ),
     }
 }

@@ -1,12 +1,12 @@
-//! Code that the fuzz targets share: functions over `switchboard-wire` that return values which can
-//! be compared with `==`.
+//! Functions that the fuzz targets share. They run `switchboard-wire` and return values that can be
+//! compared with `==`.
 
 use bytes::Bytes;
-use switchboard_wire::jsonrpc::{self, RawResult, ResponseId, Message, Outcome, ParsedLine};
-use switchboard_wire::lines::{Unterminated, Line, LineReader};
+use switchboard_wire::jsonrpc::{self, Message, Outcome, ParsedLine, RawResult, ResponseId};
+use switchboard_wire::lines::{Line, LineReader, Unterminated};
 use switchboard_wire::mcp::{CallToolResult, Json};
 use switchboard_wire::memory_budget::MemoryBudget;
-use switchboard_wire::sse::{SseParser, SseItem};
+use switchboard_wire::sse::{SseItem, SseParser};
 use switchboard_wire::{Limits, decode};
 
 /// Maximum number of blocks or tools that are decoded.
@@ -39,7 +39,7 @@ pub enum SplitLine {
 pub struct SplitStream {
     /// The lines, in order.
     pub lines: Vec<SplitLine>,
-    /// Whether the reader gave up because no line end came.
+    /// Whether the reader returned `Unterminated`.
     pub is_unterminated: bool,
     /// Maximum number of bytes held between two reads.
     pub max_held_bytes: usize,
@@ -103,7 +103,7 @@ pub enum ParsedEvent {
 pub struct ParsedEvents {
     /// The events, in order.
     pub events: Vec<ParsedEvent>,
-    /// Whether the reader gave up because no line end came.
+    /// Whether the parser returned `Unterminated`.
     pub is_unterminated: bool,
     /// The id after which to resume.
     pub last_id: Option<String>,
@@ -147,7 +147,7 @@ pub fn parse_events<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize
     parsed
 }
 
-/// The content of one line, in a comparable form.
+/// The content of one line, in a form that can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineContent {
     /// The JSON text of a result, and the id if it is a number.
@@ -163,7 +163,7 @@ pub enum LineContent {
     /// Not JSON-RPC.
     Noise,
     /// Invalid JSON-RPC, and the id of the request if it is known.
-    Broken(Option<u64>),
+    Invalid(Option<u64>),
 }
 
 /// Parses a line.
@@ -187,7 +187,7 @@ pub fn parse_line(line: &[u8]) -> LineContent {
         }
         ParsedLine::Batch(messages) => LineContent::Batch(messages.len()),
         ParsedLine::Noise => LineContent::Noise,
-        ParsedLine::Invalid { id, .. } => LineContent::Broken(id),
+        ParsedLine::Invalid { id, .. } => LineContent::Invalid(id),
     }
 }
 

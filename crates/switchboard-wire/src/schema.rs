@@ -5,7 +5,7 @@
 //! not match. If a schema cannot be compiled, only its validation is switched off; the tool stays
 //! usable.
 //!
-//! Invariant: validating a value takes bounded time, whatever the schema.
+//! Invariant: validating a value takes bounded time for any schema.
 
 mod cost;
 mod simple;

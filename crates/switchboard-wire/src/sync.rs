@@ -12,7 +12,7 @@ pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value in cache lines of its own.
+/// A value that shares its cache lines with no other value.
 ///
 /// Wrap what every call writes. Fields beside it that are only read would otherwise be evicted from
 /// the caches of the other cores with each write.

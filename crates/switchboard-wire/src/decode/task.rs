@@ -41,7 +41,7 @@ pub struct Task {
 pub enum TaskStatus {
     /// The task is running.
     Working,
-    /// The server needs input. Legacy servers send no requests here, but requests of their own.
+    /// The server needs input. Empty for legacy servers, which send JSON-RPC requests instead.
     InputRequired(Vec<InputRequest>),
     /// The task succeeded. Legacy servers send no result here; it has to be requested.
     Completed(Option<Box<CallToolResult>>),

@@ -1,4 +1,4 @@
-//! The text of a result on its way from the reader to the caller.
+//! The text of a result, as the reader passes it to the caller.
 
 use bytes::Bytes;
 
@@ -38,7 +38,7 @@ impl RawResult {
             .map_err(|_| InvalidMessage::malformed("the result is not an object"))
     }
 
-    /// Returns an object inside the result as a result of its own. `value` must be a slice of the
+    /// Returns an object inside the result as a separate result. `value` must be a slice of the
     /// text.
     pub(crate) fn nested(&self, value: &[u8]) -> Option<Self> {
         let range = scan::range_of(&self.text, value);

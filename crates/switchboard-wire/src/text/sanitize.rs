@@ -48,7 +48,7 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Copies the text without what has to go. Unchanged text is copied in runs, and not before the
+/// Copies the text without the removed characters. Kept text is copied in runs, and not before the
 /// first removal.
 struct Sanitizer<'a> {
     text: &'a str,
