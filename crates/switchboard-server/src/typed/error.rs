@@ -64,11 +64,9 @@ impl<E: fmt::Display> From<E> for ToolError {
 
 impl From<ToolError> for CallToolResult {
     fn from(error: ToolError) -> Self {
-        Self {
-            content: error.content,
-            is_error: true,
-            ..Self::default()
-        }
+        let mut result = Self::new(error.content);
+        result.is_error = true;
+        result
     }
 }
 

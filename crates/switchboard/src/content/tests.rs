@@ -2,9 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use switchboard_wire::mcp::{
-    CallToolResult, ContentBlock, EmbeddedResource, MediaContent, ResourceBody,
-};
+use switchboard_wire::mcp::{CallToolResult, ContentBlock, MediaContent, ResourceBody};
 use switchboard_wire::text::fit;
 
 use super::*;
