@@ -238,5 +238,5 @@ pub fn decode_notifications(params: &[u8]) {
     let _ = decode::progress(params);
     let _ = decode::log_message(params);
     let _ = decode::cancelled_id(params);
-    let _ = decode::error_object(params);
+    let _ = jsonrpc::decode_error_object(params);
 }

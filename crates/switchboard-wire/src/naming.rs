@@ -5,8 +5,7 @@
 //!
 //! Invariant: a wire name is at most 64 characters of `[A-Za-z0-9_-]`. It splits in one way, at the
 //! first `__` after `mcp__`, because a server part contains no `__` and neither starts nor ends
-//! with
-//! `_`.
+//! with `_`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

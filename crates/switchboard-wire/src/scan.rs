@@ -2,11 +2,11 @@
 //! tree.
 //!
 //! [`Scanner`] visits members and elements, counts values against a [`JsonBudget`], and records
-//! where the members of one object are ([`ObjectIndex`]). Stepping over a value has two
-//! implementations:
-//! `strict` validates the text while it finds the end of the value, and `lenient` finds the end of a
-//! value that is not valid JSON. Almost all values pass `strict`; `lenient` exists so that one
-//! invalid value fails one tool of a listing, and so that the id of an invalid response is still
+//! where the members of one object are ([`ObjectIndex`]).
+//!
+//! Two modules find the end of a value. `strict` also validates the value, and almost all values
+//! pass it. `lenient` finds the end of a value that `strict` rejected, so that one invalid value fails
+//! one tool of a listing and not the whole listing, and so that the id of an invalid response is still
 //! found.
 //!
 //! The scanner does not decode values; numbers and the escapes in strings stay text.
@@ -67,7 +67,7 @@ pub enum BudgetExceeded {
 pub struct NotJson;
 
 /// The size of one value in a text.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ValueExtent {
     /// Offset of the first byte after the value.
     end: usize,

@@ -191,8 +191,7 @@ impl SseParser {
     }
 
     /// Appends the next piece of the stream. Then call [`next_item`](Self::next_item) until it
-    /// returns
-    /// `None`.
+    /// returns `None`.
     pub fn push(&mut self, piece: Bytes) {
         if self.input.is_empty() {
             self.input = piece;

@@ -30,8 +30,7 @@ pub struct InputRequest {
 }
 
 /// Returns the input that the server needs, or `None` if the result is complete. For methods other
-/// than
-/// `tools/call`, which cannot become tasks.
+/// than `tools/call`, which cannot become tasks.
 pub fn find_input_required(
     result: &RawResult,
 ) -> Result<Option<Box<InputRequired>>, InvalidMessage> {

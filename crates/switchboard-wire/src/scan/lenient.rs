@@ -71,3 +71,53 @@ pub(super) fn string_end(text: &[u8], start: usize) -> Option<usize> {
         position += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::strict;
+    use super::*;
+
+    fn json_tokens() -> impl Strategy<Value = String> {
+        let token = prop_oneof![
+            Just("{"),
+            Just("}"),
+            Just("["),
+            Just("]"),
+            Just(","),
+            Just(":"),
+            Just(" "),
+            Just("null"),
+            Just("-1.5e3"),
+            Just("01"),
+            Just("\"a\""),
+            Just("\"\\\"\\u0041\""),
+            Just("\"\t\""),
+            Just("\"b\":[]"),
+            Just("{\"c\":{\"d\":[1,2]}}"),
+        ];
+        prop::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_strict_on_valid_json(text in json_tokens()) {
+            let strict = strict::measure_value(text.as_bytes(), 0);
+            // A prefix of an invalid token, such as `0` of `01`, may be a valid value.
+            if let Some(strict) = strict.filter(|extent| extent.end == text.len()) {
+                prop_assert_eq!(measure_value(text.as_bytes(), 0), Some(strict));
+            }
+        }
+
+        #[test]
+        fn strict_agrees_with_serde_json(text in json_tokens()) {
+            let strict = strict::measure_value(text.as_bytes(), 0);
+            let is_whole = strict.is_some_and(|extent| extent.end == text.len());
+            let serde = serde_json::from_str::<&serde_json::value::RawValue>(&text);
+            // serde_json skips the whitespace around the value.
+            let is_trimmed = text.trim() == text;
+            prop_assert_eq!(is_whole, serde.is_ok() && is_trimmed);
+        }
+    }
+}
