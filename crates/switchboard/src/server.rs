@@ -128,7 +128,7 @@ impl ServerHandle {
             events,
             listing_expiry: Arc::clone(&listing_expiry),
             backoff,
-            attempts: 0,
+            failed_attempts: 0,
             replaces: initial.replaces,
             last_immediate_reconnect: None,
         };

@@ -35,6 +35,7 @@ pub(crate) use orders::{Order, RefreshReply};
 /// Minimum interval between immediate reconnects after an expired session.
 const MIN_IMMEDIATE_RECONNECT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The data of the task. [`ServerHandle`] has the other ends of its channels.
 pub(crate) struct Owner {
     pub(super) key: ServerKey,
     pub(super) setup: Arc<ConnectSetup>,
@@ -45,7 +46,7 @@ pub(crate) struct Owner {
     pub(super) listing_expiry: Arc<ListingExpiry>,
     pub(super) backoff: Backoff,
     /// Failed attempts since the last success. The status shows this number.
-    pub(super) attempts: u32,
+    pub(super) failed_attempts: u32,
     /// The server that this one replaces, until it has stopped.
     pub(super) replaces: Option<Arc<ServerHandle>>,
     /// When an expired session was last replaced without a delay.
@@ -150,7 +151,7 @@ impl Owner {
     }
 
     async fn wait_for_order(&mut self) -> NextStep {
-        while let Some(order) = self.next_order().await {
+        while let Some(order) = self.receive_order().await {
             if let Some(step) = self.handle_order_without_session(order, Activity::Idle) {
                 return step;
             }
@@ -159,7 +160,7 @@ impl Owner {
     }
 
     /// Receives the next order. Returns `None` when the server has to stop. Cancel-safe.
-    async fn next_order(&mut self) -> Option<Order> {
+    async fn receive_order(&mut self) -> Option<Order> {
         tokio::select! {
             biased;
             () = self.setup.stop.cancelled() => None,
@@ -191,7 +192,7 @@ impl Owner {
         let outcome = loop {
             tokio::select! {
                 biased;
-                order = self.next_order() => {
+                order = self.receive_order() => {
                     let Some(order) = order else {
                         return NextStep::End;
                     };
@@ -217,7 +218,7 @@ impl Owner {
         let error = match listing {
             Ok(listing) => {
                 self.backoff.record_success();
-                self.attempts = 0;
+                self.failed_attempts = 0;
                 self.publish_listing(listing);
                 None
             }
@@ -270,8 +271,8 @@ impl Owner {
 
     /// Schedules the next attempt, or gives up.
     fn schedule_retry(&mut self, kind: FailureKind, error: &ConnectError) -> NextStep {
-        self.attempts += 1;
-        let attempt = self.attempts;
+        self.failed_attempts += 1;
+        let attempt = self.failed_attempts;
         let stage = error.stage();
         self.state
             .send_modify(|state| state.attempt = Some(ConnectAttempt::failed_at(stage)));
@@ -330,7 +331,7 @@ impl Owner {
         loop {
             tokio::select! {
                 biased;
-                order = self.next_order() => {
+                order = self.receive_order() => {
                     let Some(order) = order else {
                         return NextStep::End;
                     };
@@ -357,7 +358,7 @@ impl Owner {
             let session = live.session.clone();
             let wake = tokio::select! {
                 biased;
-                order = self.next_order() => Wake::Order(order),
+                order = self.receive_order() => Wake::Order(order),
                 () = live.ended() => Wake::SessionEnded,
                 outcome = refresh.next(&setup, &session, &expiry) => Wake::ToolsListed(outcome),
                 kind = change_events.next(&session) => Wake::ListChanged(kind),

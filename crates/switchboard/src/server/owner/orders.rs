@@ -94,7 +94,7 @@ impl Owner {
 
     fn reset_failures(&mut self) {
         self.backoff.reset();
-        self.attempts = 0;
+        self.failed_attempts = 0;
         self.publish(|state| {
             state.phase = Phase::Starting;
             state.error = None;
