@@ -43,7 +43,7 @@ impl ApprovalFixture {
             folder,
             environment: environment.into(),
         };
-        fixture.program("bin/server", "one");
+        fixture.write_program("bin/server", "one");
         fixture
     }
 
@@ -51,7 +51,7 @@ impl ApprovalFixture {
         self.folder.path().join("project")
     }
 
-    fn program(&self, path: &str, content: &str) {
+    fn write_program(&self, path: &str, content: &str) {
         let path = self.folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
@@ -291,14 +291,14 @@ fn only_project_program_content_is_hashed() {
     let fixture = ApprovalFixture::new();
     let elsewhere = fixture.entry(&json!({ "command": "server" }));
     fixture.approve(&elsewhere);
-    fixture.program("bin/server", "two");
+    fixture.write_program("bin/server", "two");
     let reload = || fixture.entry(&json!({ "command": "server" }));
     assert!(
         fixture.is_approved(&reload()),
         "updates outside of the project need no approval"
     );
 
-    fixture.program("project/tools/run", "one");
+    fixture.write_program("project/tools/run", "one");
     for entry in [
         json!({ "command": "./tools/run" }),
         json!({ "command": "./run", "cwd": "tools" }),
@@ -306,10 +306,10 @@ fn only_project_program_content_is_hashed() {
         json!({ "command": fixture.project().join("tools/run") }),
         json!({ "command": "run", "env": { "PATH": "tools" } }),
     ] {
-        fixture.program("project/tools/run", "one");
+        fixture.write_program("project/tools/run", "one");
         fixture.approve(&fixture.entry(&entry));
         assert!(fixture.is_approved(&fixture.entry(&entry)), "{entry}");
-        fixture.program("project/tools/run", "two");
+        fixture.write_program("project/tools/run", "two");
         assert!(!fixture.is_approved(&fixture.entry(&entry)), "{entry}");
         fs::remove_file(fixture.project().join("tools/run")).unwrap();
         assert!(!fixture.is_approved(&fixture.entry(&entry)), "{entry}");
@@ -322,16 +322,16 @@ fn program_moved_into_project_needs_approval() {
     let entry = json!({ "command": "server", "env": { "PATH": format!("tools:{}", fixture.folder.path().join("bin").display()) } });
     fixture.approve(&fixture.entry(&entry));
     assert!(fixture.is_approved(&fixture.entry(&entry)));
-    fixture.program("project/tools/server", "shadow");
+    fixture.write_program("project/tools/server", "shadow");
     assert!(!fixture.is_approved(&fixture.entry(&entry)));
 
     // The target of a link out of the project is part of the hash.
-    fixture.program("bin/other", "other");
+    fixture.write_program("bin/other", "other");
     let link = fixture.project().join("link");
     symlink(fixture.folder.path().join("bin/server"), &link).unwrap();
     let entry = json!({ "command": "./link" });
     fixture.approve(&fixture.entry(&entry));
-    fixture.program("bin/server", "updated");
+    fixture.write_program("bin/server", "updated");
     assert!(fixture.is_approved(&fixture.entry(&entry)));
     fs::remove_file(&link).unwrap();
     symlink(fixture.folder.path().join("bin/other"), &link).unwrap();
@@ -381,7 +381,7 @@ fn approval_covers_reviewed_content_only() {
     fixture.approve(&shown);
     assert!(fixture.is_approved(&shown));
     let LaunchDecision::AwaitingApproval { reason, hint } = fixture.decide_launch(&swapped) else {
-        panic!("changed entry was not rejected");
+        panic!("changed entry does not wait for approval");
     };
     assert_eq!(
         (reason, hint.as_str()),
@@ -580,7 +580,7 @@ fn concurrent_records_are_all_kept() {
 #[test]
 fn unreadable_program_cannot_be_approved() {
     let fixture = ApprovalFixture::new();
-    fixture.program("project/run", "");
+    fixture.write_program("project/run", "");
     let program = fs::File::options()
         .write(true)
         .open(fixture.project().join("run"));

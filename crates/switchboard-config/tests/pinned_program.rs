@@ -33,7 +33,7 @@ impl RepositoryFixture {
         self.0.path().join(path)
     }
 
-    fn program(&self, path: &str, content: &str) -> PathBuf {
+    fn write_program(&self, path: &str, content: &str) -> PathBuf {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
@@ -84,15 +84,15 @@ fn programs_of_project_and_repository_are_pinned() {
         ("beside/run", json!({ "command": "../../beside/run" })),
         ("repository/tools/run", json!({ "command": inside })),
     ] {
-        fixture.program(program, "one");
+        fixture.write_program(program, "one");
         fixture.approve(&fixture.entry(&entry)).unwrap();
         assert!(fixture.is_approved(&fixture.entry(&entry)), "{entry}");
-        fixture.program(program, "two");
+        fixture.write_program(program, "two");
         assert!(!fixture.is_approved(&fixture.entry(&entry)), "{entry}");
     }
-    let entry = json!({ "command": fixture.program("beside/run", "one") });
+    let entry = json!({ "command": fixture.write_program("beside/run", "one") });
     fixture.approve(&fixture.entry(&entry)).unwrap();
-    fixture.program("beside/run", "two");
+    fixture.write_program("beside/run", "two");
     assert!(
         fixture.is_approved(&fixture.entry(&entry)),
         "the program is outside of the repository"
@@ -105,14 +105,14 @@ fn program_created_later_needs_approval() {
     let entry = json!({ "command": fixture.path("beside/run") });
     fixture.approve(&fixture.entry(&entry)).unwrap();
     assert!(fixture.is_approved(&fixture.entry(&entry)));
-    fixture.program("beside/run", "one");
+    fixture.write_program("beside/run", "one");
     assert!(!fixture.is_approved(&fixture.entry(&entry)));
 }
 
 #[test]
 fn per_process_paths_cannot_be_approved() {
     let fixture = RepositoryFixture::new();
-    fixture.program("repository/project/run", "one");
+    fixture.write_program("repository/project/run", "one");
     let link = fixture.path("repository/project/link");
     symlink("/proc/self/cwd", &link).unwrap();
     for entry in [
@@ -132,7 +132,7 @@ fn per_process_paths_cannot_be_approved() {
 fn program_reads_are_cached_and_limited() {
     let fixture = RepositoryFixture::new();
     let large = |name: &str, length: u64| {
-        let path = fixture.program(&format!("repository/project/{name}"), "");
+        let path = fixture.write_program(&format!("repository/project/{name}"), "");
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_len(length).unwrap();
     };
