@@ -1,8 +1,10 @@
-//! Headers that a command prints: the entry's `headersHelper`.
+//! Runs the command in `headersHelper` of an entry, and provides the headers that it prints.
 //!
-//! What it printed is kept until the server refuses it; then the command runs anew, once for all who
-//! wait for it. It is a child like any other of the host's: in a group of its own, ended when its time
-//! is up and when nobody waits for it any more. Invariant: nothing of its output is in any error.
+//! The headers are cached until the server refuses them. Then the command runs again. Requests that
+//! need new headers at the same time share one run. The command runs in its own process group, which
+//! is killed after a timeout, or when the request that started the run is cancelled.
+//!
+//! Invariant: no error message contains the value of a header that the command printed.
 
 mod output;
 
@@ -28,38 +30,39 @@ use switchboard_wire::BoxFuture;
 use switchboard_wire::redact::Redactor;
 use switchboard_wire::sync::lock;
 
-/// The longest that the command may take.
-const LONGEST: Duration = Duration::from_secs(10);
-/// How long is waited for the rest of its output once it has exited: somebody else may hold it open.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// As much it may print.
-const MAX_OUTPUT: usize = 64 * 1024;
-/// As much of the end of its stderr is kept.
-const MAX_STDERR: usize = 4 * 1024;
-/// As much of its last line is quoted.
-const QUOTED_CHARS: usize = 300;
+/// Time limit of one run.
+const RUN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to read output after the command has exited. A descendant may keep the pipes open.
+const OUTPUT_GRACE_PERIOD: Duration = Duration::from_millis(500);
+/// Maximum size of stdout.
+const MAX_STDOUT_BYTES: usize = 64 * 1024;
+/// How much of the end of stderr is kept.
+const STDERR_TAIL_BYTES: usize = 4 * 1024;
+/// How much of the last line of stderr is part of an error message.
+const MAX_QUOTED_CHARS: usize = 300;
 
-/// The command of an entry, and what it printed last.
+/// An [`AuthProvider`] that gets its headers from a command.
 pub(crate) struct HeadersHelper {
+    /// A command for `/bin/sh -c`.
     command: String,
-    /// Whose headers they are, and where they go; the command is told.
+    /// Name and URL of the server. The command gets both in its environment.
     server: ServerName,
     url: String,
     variables: Arc<Variables>,
     directory: Option<PathBuf>,
     children: ProcessSupervisor,
-    /// The entry's own secrets, which the command may repeat when it fails.
+    /// Masks the secrets of the entry. The command may write them to stderr.
     redactor: Redactor,
-    kept: Mutex<Kept>,
-    /// Held while the command runs, so that it runs once for all who wait.
-    turn: tokio::sync::Mutex<()>,
+    last_run: Mutex<LastRun>,
+    /// Locked during a run, so that waiting requests share its outcome.
+    running: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Kept {
-    /// How often the command has run.
-    runs: u64,
-    /// What came of it the last time.
+struct LastRun {
+    /// How many runs have finished.
+    finished_runs: u64,
+    /// The outcome of the last one.
     outcome: Option<Result<Credential, AuthError>>,
 }
 
@@ -81,66 +84,69 @@ impl HeadersHelper {
             directory,
             children,
             redactor,
-            kept: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            last_run: Mutex::default(),
+            running: tokio::sync::Mutex::default(),
         }
     }
 
-    fn runs(&self) -> u64 {
-        lock(&self.kept).runs
+    fn finished_runs(&self) -> u64 {
+        lock(&self.last_run).finished_runs
     }
 
-    fn held(&self) -> Option<Credential> {
-        match &lock(&self.kept).outcome {
+    fn cached_credential(&self) -> Option<Credential> {
+        match &lock(&self.last_run).outcome {
             Some(Ok(credential)) => Some(credential.clone()),
             _ => None,
         }
     }
 
-    /// Runs the command, unless somebody else has done so since it had run `runs` times.
-    async fn run_once_since(&self, runs: u64) -> Result<Credential, AuthError> {
-        let _turn = self.turn.lock().await;
+    /// Runs the command, unless another run has finished since the caller read `finished_runs`. Then
+    /// returns the outcome of that run.
+    async fn run_or_share(&self, finished_runs: u64) -> Result<Credential, AuthError> {
+        let _running = self.running.lock().await;
         {
-            let kept = lock(&self.kept);
-            if let Some(outcome) = kept.outcome.as_ref().filter(|_| kept.runs != runs) {
+            let last_run = lock(&self.last_run);
+            let is_newer = last_run.finished_runs != finished_runs;
+            if let Some(outcome) = last_run.outcome.as_ref().filter(|_| is_newer) {
                 return outcome.clone();
             }
         }
         let outcome = self.run().await;
-        let mut kept = lock(&self.kept);
-        kept.runs += 1;
-        kept.outcome = Some(outcome.clone());
+        let mut last_run = lock(&self.last_run);
+        last_run.finished_runs += 1;
+        last_run.outcome = Some(outcome.clone());
         outcome
     }
 
     async fn run(&self) -> Result<Credential, AuthError> {
         let started = self.children.start(self.launch()).await;
         let (mut process, pipes) =
-            started.map_err(|error| failed(format!("was not started: {error}")))?;
-        // Whatever comes of it, dropping the process ends its whole group.
-        let finished = timeout(LONGEST, read(&mut process, pipes)).await;
+            started.map_err(|error| failed(format!("could not be started: {error}")))?;
+        // An early return drops `process`, which kills the process group.
+        let finished = timeout(RUN_TIMEOUT, wait_with_output(&mut process, pipes)).await;
         let finished = finished.unwrap_or_else(|_| {
-            let limit = LONGEST.as_secs();
-            Err(failed(format!("took longer than {limit} s and was ended")))
+            let limit = RUN_TIMEOUT.as_secs();
+            Err(failed(format!("took longer than {limit} s and was killed")))
         })?;
+        // The command has exited. Kills processes that it left behind.
         process.shut_down(Duration::ZERO, Duration::ZERO).await;
-        let Finished {
+        let FinishedRun {
             exit,
             stdout,
             stderr,
         } = finished;
-        let text = String::from_utf8_lossy(&stdout);
+        let stdout = String::from_utf8_lossy(&stdout);
         if !exit.is_success() {
-            let words = self.last_line(&stderr, &text);
-            return Err(failed(format!("{exit}{words}")));
+            let reason = self.describe_stderr(&stderr, &stdout);
+            return Err(failed(format!("{exit}{reason}")));
         }
-        output::parse(&text)
+        output::parse_headers(&stdout)
     }
 
     fn launch(&self) -> Launch {
         let mut env = environment::child_env(&self.variables, &StdioConfig::new("sh"));
         for prefix in ["SWITCHBOARD", "CLAUDE_CODE_MCP"] {
-            // The second is what commands written for Claude Code read.
+            // Commands written for Claude Code read the variables with the second prefix.
             env.insert(format!("{prefix}_SERVER_NAME"), self.server.to_string());
             env.insert(format!("{prefix}_SERVER_URL"), self.url.clone());
         }
@@ -153,21 +159,22 @@ impl HeadersHelper {
         }
     }
 
-    /// The last line of what it wrote to stderr, as the end of a message: without the entry's secrets,
-    /// without what it printed, and without what looks like a secret.
-    fn last_line(&self, stderr: &[u8], stdout: &str) -> String {
+    /// Formats the last line of stderr as the end of an error message. Masks the secrets of the entry,
+    /// all words that the command wrote to stdout, and words that look like secrets.
+    fn describe_stderr(&self, stderr: &[u8], stdout: &str) -> String {
         let text = String::from_utf8_lossy(stderr);
         let line = text.lines().rfind(|line| !line.trim().is_empty());
         let Some(line) = line else {
             return String::new();
         };
         let line = for_terminal(line.trim()).into_owned();
-        let looks = secrets_in_arguments(std::slice::from_ref(&line));
+        let detected = secrets_in_arguments(std::slice::from_ref(&line));
         let printed = stdout.split_whitespace().map(Secret::from);
-        let secrets = looks.into_iter().chain(printed);
+        let secrets = detected.into_iter().chain(printed);
         let secrets = Redactor::new(secrets.map(|secret| secret.expose().to_owned()));
         let line = secrets.redact(&self.redactor.redact(&line));
-        format!(": {}", line.chars().take(QUOTED_CHARS).collect::<String>())
+        let quoted: String = line.chars().take(MAX_QUOTED_CHARS).collect();
+        format!(": {quoted}")
     }
 }
 
@@ -177,10 +184,10 @@ impl AuthProvider for HeadersHelper {
         _: AuthRequest<'a>,
     ) -> BoxFuture<'a, Result<Credential, AuthError>> {
         Box::pin(async move {
-            let runs = self.runs();
-            match self.held() {
+            let finished_runs = self.finished_runs();
+            match self.cached_credential() {
                 Some(credential) => Ok(credential),
-                None => self.run_once_since(runs).await,
+                None => self.run_or_share(finished_runs).await,
             }
         })
     }
@@ -190,13 +197,16 @@ impl AuthProvider for HeadersHelper {
             if refusal.before > 0 {
                 return refusal.final_verdict();
             }
-            let runs = self.runs();
-            let is_newer = |held: &Credential| !refusal.credential.includes(held);
-            if self.held().is_some_and(|held| is_newer(&held)) {
-                // Somebody else was refused as well, and faster.
+            let finished_runs = self.finished_runs();
+            let is_newer = |credential: &Credential| !refusal.credential.includes(credential);
+            if self
+                .cached_credential()
+                .is_some_and(|cached| is_newer(&cached))
+            {
+                // The refusal of another request has already caused a run.
                 return AuthVerdict::TryAgain;
             }
-            match self.run_once_since(runs).await {
+            match self.run_or_share(finished_runs).await {
                 Ok(printed) if is_newer(&printed) => AuthVerdict::TryAgain,
                 Ok(_) => refusal.final_verdict(),
                 Err(error) => AuthVerdict::Failed(error),
@@ -205,69 +215,73 @@ impl AuthProvider for HeadersHelper {
     }
 }
 
-/// What a command left that came to its end.
-struct Finished {
+/// The exit status and the output of a finished command.
+struct FinishedRun {
     exit: ExitOutcome,
     stdout: Vec<u8>,
+    /// Only the end.
     stderr: Vec<u8>,
 }
 
-async fn read(process: &mut ChildProcess, pipes: ChildPipes) -> Result<Finished, AuthError> {
-    let ChildPipes {
-        stdin,
-        stdout,
-        stderr,
-    } = pipes;
-    drop(stdin);
-    let (mut printed, mut words) = (Vec::new(), Vec::new());
+/// Reads stdout and stderr and waits for the exit.
+async fn wait_with_output(
+    process: &mut ChildProcess,
+    pipes: ChildPipes,
+) -> Result<FinishedRun, AuthError> {
+    drop(pipes.stdin);
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let exit = {
-        let reading = async {
+        let read_pipes = async {
             tokio::try_join!(
-                read_all(stdout, &mut printed),
-                read_tail(stderr, &mut words)
+                read_stdout(pipes.stdout, &mut stdout),
+                read_stderr_tail(pipes.stderr, &mut stderr)
             )
         };
-        tokio::pin!(reading);
+        tokio::pin!(read_pipes);
         tokio::select! {
             biased;
-            read = &mut reading => {
+            read = &mut read_pipes => {
                 read?;
                 process.wait().await
             }
             exit = process.wait() => {
-                if let Ok(read) = timeout(LAST_WORDS, &mut reading).await {
+                if let Ok(read) = timeout(OUTPUT_GRACE_PERIOD, &mut read_pipes).await {
                     read?;
                 }
                 exit
             }
         }
     };
-    Ok(Finished {
+    Ok(FinishedRun {
         exit,
-        stdout: printed,
-        stderr: words,
+        stdout,
+        stderr,
     })
 }
 
-async fn read_all(stream: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Result<(), AuthError> {
-    let limit = MAX_OUTPUT as u64 + 1;
-    // A stream that breaks ends.
-    let _ = stream.take(limit).read_to_end(into).await;
-    if into.len() > MAX_OUTPUT {
-        let limit = MAX_OUTPUT / 1024;
+async fn read_stdout(
+    stream: impl AsyncRead + Unpin,
+    output: &mut Vec<u8>,
+) -> Result<(), AuthError> {
+    let limit = MAX_STDOUT_BYTES as u64 + 1;
+    // A read error counts as the end of the output.
+    let _ = stream.take(limit).read_to_end(output).await;
+    if output.len() > MAX_STDOUT_BYTES {
+        let limit = MAX_STDOUT_BYTES / 1024;
         return Err(failed(format!("printed more than {limit} KiB")));
     }
     Ok(())
 }
 
-async fn read_tail(
+/// Reads the whole stream and keeps the last [`STDERR_TAIL_BYTES`].
+async fn read_stderr_tail(
     mut stream: impl AsyncRead + Unpin,
-    into: &mut Vec<u8>,
+    tail: &mut Vec<u8>,
 ) -> Result<(), AuthError> {
-    let mut piece = vec![0; MAX_STDERR];
-    while let Ok(count @ 1..) = stream.read(&mut piece).await {
-        into.extend(piece.iter().take(count));
-        into.drain(..into.len().saturating_sub(MAX_STDERR));
+    let mut chunk = vec![0; STDERR_TAIL_BYTES];
+    while let Ok(count @ 1..) = stream.read(&mut chunk).await {
+        tail.extend(chunk.iter().take(count));
+        tail.drain(..tail.len().saturating_sub(STDERR_TAIL_BYTES));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! What a `headersHelper` prints: a JSON object of strings, or lines such as `Name: value`.
+//! Parses the output of a `headersHelper`: a JSON object of strings, or lines `Name: value`.
 //!
-//! Pure. Errors name places, never what stands there.
+//! Pure. Invariant: no error message contains the value of a header.
 
 use serde_json::{Map, Value};
 use switchboard_config::Secret;
@@ -9,48 +9,49 @@ use super::failed;
 use switchboard_client::auth::is_protocol_header;
 use switchboard_client::auth::{AuthError, Credential};
 
-pub(super) fn parse(printed: &str) -> Result<Credential, AuthError> {
-    let printed = printed.trim_start_matches('\u{feff}').trim();
-    if printed.is_empty() {
+/// Parses the output into headers. Drops headers that the HTTP client sets itself.
+pub(super) fn parse_headers(output: &str) -> Result<Credential, AuthError> {
+    let output = output.trim_start_matches('\u{feff}').trim();
+    if output.is_empty() {
         return Err(failed("printed nothing".to_owned()));
     }
-    let headers = if printed.starts_with('{') {
-        from_json(printed)?
+    let headers = if output.starts_with('{') {
+        parse_json(output)?
     } else {
-        from_lines(printed)?
+        parse_lines(output)?
     };
-    let own = headers.iter().filter(|(name, _)| !is_protocol_header(name));
-    let held = own
+    let headers = headers.iter().filter(|(name, _)| !is_protocol_header(name));
+    let credential = headers
         .into_iter()
-        .try_fold(Credential::none(), |held, (name, value)| {
-            held.header(name, value)
+        .try_fold(Credential::none(), |credential, (name, value)| {
+            credential.header(name, value)
         });
-    held.map_err(|error| failed(format!("printed a header that cannot be sent: {error}")))
+    credential.map_err(|error| failed(format!("printed a header that cannot be sent: {error}")))
 }
 
-fn from_json(printed: &str) -> Result<Vec<(String, Secret)>, AuthError> {
-    let object: Map<String, Value> = serde_json::from_str(printed).map_err(|error| {
+fn parse_json(output: &str) -> Result<Vec<(String, Secret)>, AuthError> {
+    let object: Map<String, Value> = serde_json::from_str(output).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         failed(format!(
-            "printed JSON that breaks off or is wrong at line {line}, column {column}"
+            "printed invalid JSON (line {line}, column {column})"
         ))
     })?;
     let headers = object.into_iter().map(|(name, value)| match value {
         Value::String(value) => Ok((name, Secret::from(value))),
         _ => Err(failed(
-            "printed a JSON object with a value that is no string".to_owned(),
+            "printed a JSON object with a value that is not a string".to_owned(),
         )),
     });
     headers.collect()
 }
 
-fn from_lines(printed: &str) -> Result<Vec<(String, Secret)>, AuthError> {
-    let lines = printed.lines().enumerate();
+fn parse_lines(output: &str) -> Result<Vec<(String, Secret)>, AuthError> {
+    let lines = output.lines().enumerate();
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     let headers = lines.map(|(index, line)| match line.split_once(':') {
         Some((name, value)) => Ok((name.trim().to_owned(), Secret::from(value.trim()))),
         None => Err(failed(format!(
-            "printed something that is neither JSON nor `Name: value`, in line {}",
+            "printed neither JSON nor `Name: value` in line {}",
             index + 1
         ))),
     });
@@ -61,8 +62,8 @@ fn from_lines(printed: &str) -> Result<Vec<(String, Secret)>, AuthError> {
 mod tests {
     use super::*;
 
-    fn plainly(printed: &str) -> Result<Vec<String>, String> {
-        let credential = parse(printed).map_err(|error| error.to_string())?;
+    fn parse_to_text(output: &str) -> Result<Vec<String>, String> {
+        let credential = parse_headers(output).map_err(|error| error.to_string())?;
         let headers = credential.headers().iter();
         Ok(headers
             .map(|(name, value)| format!("{name}={}", value.to_str().unwrap()))
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn headers_are_json_or_lines() {
-        for (printed, headers) in [
+        for (output, headers) in [
             (
                 r#"{"Authorization":"Bearer t","X-A":"1"}"#,
                 vec!["authorization=Bearer t", "x-a=1"],
@@ -86,13 +87,13 @@ mod tests {
             ("{}", vec![]),
         ] {
             let headers = headers.into_iter().map(str::to_owned).collect();
-            assert_eq!(plainly(printed), Ok(headers), "{printed}");
+            assert_eq!(parse_to_text(output), Ok(headers), "{output}");
         }
     }
 
     #[test]
-    fn anything_else_is_refused_without_being_quoted() {
-        for printed in [
+    fn other_output_is_rejected_without_quoting_it() {
+        for output in [
             "",
             "  \n",
             "sesame-token-123",
@@ -104,7 +105,7 @@ mod tests {
             "X-A: sesame\rHost: token-123",
             "Host: sesame-token-123",
         ] {
-            let error = plainly(printed).unwrap_err();
+            let error = parse_to_text(output).unwrap_err();
             assert!(error.starts_with("`headersHelper` printed"), "{error}");
             assert!(!error.contains("sesame"), "{error}");
         }

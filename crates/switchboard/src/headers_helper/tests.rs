@@ -12,7 +12,7 @@ fn children(spawning: Spawning) -> ProcessSupervisor {
     })
 }
 
-fn helper_in(folder: Option<&Path>, command: &str, spawning: Spawning) -> HeadersHelper {
+fn helper_with(directory: Option<&Path>, command: &str, spawning: Spawning) -> HeadersHelper {
     let path = "/usr/local/bin:/usr/bin:/bin".to_owned();
     let variables = Variables::from([
         ("PATH".to_owned(), path),
@@ -23,13 +23,13 @@ fn helper_in(folder: Option<&Path>, command: &str, spawning: Spawning) -> Header
         ServerName::new("tickets").unwrap(),
         "https://a.example/mcp".to_owned(),
         Arc::new(variables),
-        folder.map(Path::to_owned),
+        directory.map(Path::to_owned),
         children(spawning),
         Redactor::new(["entry-secret".to_owned()]),
     )
 }
 
-async fn ask(helper: &HeadersHelper) -> Result<Credential, AuthError> {
+async fn request_credential(helper: &HeadersHelper) -> Result<Credential, AuthError> {
     let name = ServerName::new("tickets").unwrap();
     let url = "https://a.example/mcp";
     helper.credential(AuthRequest::new(&name, url)).await
@@ -46,47 +46,47 @@ fn value<'a>(credential: &'a Credential, name: &str) -> &'a str {
     credential.headers()[name].to_str().unwrap()
 }
 
-/// Prints the number of its run.
-const COUNTS: &str = "echo >> runs; echo \"X-Run: $(wc -l < runs | tr -d ' ')\"";
+/// Prints how often the command has run in its directory.
+const RUN_COUNTER: &str = "echo >> runs; echo \"X-Run: $(wc -l < runs | tr -d ' ')\"";
 
 #[tokio::test]
-async fn it_is_told_whose_headers_it_prints_and_nothing_that_is_withheld() {
-    let folder = tempfile::tempdir().unwrap();
+async fn command_gets_server_name_and_url_but_no_withheld_variable() {
+    let directory = tempfile::tempdir().unwrap();
     let command =
         r#"echo "X-A: $SWITCHBOARD_SERVER_NAME $SWITCHBOARD_SERVER_URL <$WITHHELD> $(pwd)""#;
-    let helper = helper_in(Some(folder.path()), command, Spawning::Allowed);
-    let credential = ask(&helper).await.unwrap();
-    let folder = folder.path().canonicalize().unwrap();
-    let expected = format!("tickets https://a.example/mcp <> {}", folder.display());
+    let helper = helper_with(Some(directory.path()), command, Spawning::Allowed);
+    let credential = request_credential(&helper).await.unwrap();
+    let directory = directory.path().canonicalize().unwrap();
+    let expected = format!("tickets https://a.example/mcp <> {}", directory.display());
     assert_eq!(value(&credential, "x-a"), expected);
 }
 
 #[tokio::test]
-async fn what_it_printed_is_kept_until_it_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let helper = helper_in(Some(folder.path()), COUNTS, Spawning::Allowed);
-    let first = ask(&helper).await.unwrap();
+async fn headers_are_cached_until_server_refuses_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let helper = helper_with(Some(directory.path()), RUN_COUNTER, Spawning::Allowed);
+    let first = request_credential(&helper).await.unwrap();
     assert_eq!(value(&first, "x-run"), "1");
-    assert_eq!(ask(&helper).await.unwrap(), first);
+    assert_eq!(request_credential(&helper).await.unwrap(), first);
 
-    // Refused at the same time, it runs once for all of them.
-    let all = (0..8).map(|_| refuse(&helper, &first, 0));
-    let verdicts = futures_util::future::join_all(all).await;
+    // Concurrent refusals cause one run.
+    let refusals = (0..8).map(|_| refuse(&helper, &first, 0));
+    let verdicts = futures_util::future::join_all(refusals).await;
     assert_eq!(verdicts, vec![AuthVerdict::TryAgain; 8]);
-    let second = ask(&helper).await.unwrap();
+    let second = request_credential(&helper).await.unwrap();
     assert_eq!(value(&second, "x-run"), "2");
-    // One that comes late was refused what nobody sends any more.
+    // A late refusal of the first headers does not cause a run: newer headers are cached.
     assert_eq!(refuse(&helper, &first, 0).await, AuthVerdict::TryAgain);
-    assert_eq!(ask(&helper).await.unwrap(), second);
-    // A request that was refused twice is not helped by a third run.
+    assert_eq!(request_credential(&helper).await.unwrap(), second);
+    // The second refusal of the same request does not cause a run.
     assert_eq!(refuse(&helper, &second, 1).await, AuthVerdict::NeedsLogin);
-    assert_eq!(ask(&helper).await.unwrap(), second);
+    assert_eq!(request_credential(&helper).await.unwrap(), second);
 }
 
 #[tokio::test]
-async fn the_same_headers_again_are_no_reason_to_try_again() {
-    let helper = helper_in(None, "echo 'X-A: 1'", Spawning::Allowed);
-    let credential = ask(&helper).await.unwrap();
+async fn unchanged_headers_after_refusal_need_login() {
+    let helper = helper_with(None, "echo 'X-A: 1'", Spawning::Allowed);
+    let credential = request_credential(&helper).await.unwrap();
     assert_eq!(
         refuse(&helper, &credential, 0).await,
         AuthVerdict::NeedsLogin
@@ -94,87 +94,88 @@ async fn the_same_headers_again_are_no_reason_to_try_again() {
 }
 
 #[tokio::test]
-async fn a_failure_says_the_last_line_and_no_secret() {
+async fn failure_quotes_last_stderr_line_without_secrets() {
     let command = "echo 'Authorization: Bearer sesame-open'; \
                    echo first >&2; echo 'entry-secret sesame-open ghp_0123456789abcdefghij: locked' >&2; exit 3";
-    let helper = helper_in(None, command, Spawning::Allowed);
-    let error = ask(&helper).await.unwrap_err();
+    let helper = helper_with(None, command, Spawning::Allowed);
+    let error = request_credential(&helper).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "`headersHelper` exited with code 3: *** *** ***: locked"
     );
     assert!(!error.is_permanent());
-    // The next request tries once more.
-    assert_eq!(ask(&helper).await.unwrap_err(), error);
+    // A failure is not cached: the next request runs the command again.
+    assert_eq!(request_credential(&helper).await.unwrap_err(), error);
 }
 
 #[tokio::test]
-async fn those_who_wait_for_a_run_that_fails_do_not_run_it_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let helper = helper_in(
-        Some(folder.path()),
+async fn concurrent_requests_share_failed_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let helper = helper_with(
+        Some(directory.path()),
         "echo >> runs; exit 1",
         Spawning::Allowed,
     );
-    let all = futures_util::future::join_all((0..8).map(|_| ask(&helper))).await;
-    assert!(all.iter().all(Result::is_err));
-    let runs = std::fs::read_to_string(folder.path().join("runs")).unwrap();
+    let outcomes =
+        futures_util::future::join_all((0..8).map(|_| request_credential(&helper))).await;
+    assert!(outcomes.iter().all(Result::is_err));
+    let runs = std::fs::read_to_string(directory.path().join("runs")).unwrap();
     assert_eq!(runs.lines().count(), 1);
 }
 
 #[tokio::test]
-async fn an_endless_output_ends_it() {
-    let helper = helper_in(None, "yes", Spawning::Allowed);
+async fn endless_output_is_rejected() {
+    let helper = helper_with(None, "yes", Spawning::Allowed);
     assert_eq!(
-        ask(&helper).await.unwrap_err().to_string(),
+        request_credential(&helper).await.unwrap_err().to_string(),
         "`headersHelper` printed more than 64 KiB"
     );
 }
 
 #[tokio::test]
-async fn a_command_that_hangs_is_ended_with_all_that_it_started() {
-    let folder = tempfile::tempdir().unwrap();
-    // Whoever holds the lock is there.
+async fn hanging_command_is_killed_with_its_descendants() {
+    let directory = tempfile::tempdir().unwrap();
     let command = "sleep 600 & echo $! > child; wait";
-    let helper = helper_in(Some(folder.path()), command, Spawning::Allowed);
-    let child = folder.path().join("child");
-    let asking = ask(&helper);
-    tokio::pin!(asking);
-    let started = async {
+    let helper = helper_with(Some(directory.path()), command, Spawning::Allowed);
+    let child = directory.path().join("child");
+    let request = request_credential(&helper);
+    tokio::pin!(request);
+    let child_started = async {
         while !std::fs::read_to_string(&child).is_ok_and(|text| text.ends_with('\n')) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! {
-        outcome = &mut asking => panic!("{outcome:?}"),
-        () = started => {}
+        outcome = &mut request => panic!("{outcome:?}"),
+        () = child_started => {}
     }
+    // On a paused clock, the timeout elapses at once.
     tokio::time::pause();
-    let error = asking.await.unwrap_err();
+    let error = request.await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`headersHelper` took longer than 10 s and was ended"
+        "`headersHelper` took longer than 10 s and was killed"
     );
     helper.children.kill_all();
     let pid = std::fs::read_to_string(&child).unwrap();
     let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-    let gone = || {
+    let has_ended = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));
         status.is_err() || status.is_ok_and(|text| text.contains(") Z "))
     };
-    while !gone() {
+    while !has_ended() {
         std::thread::yield_now();
     }
 }
 
 #[tokio::test]
-async fn the_profile_server_runs_no_command() {
-    let folder = tempfile::tempdir().unwrap();
-    let helper = helper_in(Some(folder.path()), COUNTS, Spawning::Disabled);
-    let error = ask(&helper).await.unwrap_err().to_string();
+async fn disabled_spawning_prevents_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let helper = helper_with(Some(directory.path()), RUN_COUNTER, Spawning::Disabled);
+    let error = request_credential(&helper).await.unwrap_err().to_string();
     assert!(
         error.contains("this host may not start programs"),
         "{error}"
     );
-    assert!(!folder.path().join("runs").exists());
+    assert!(!directory.path().join("runs").exists());
 }
