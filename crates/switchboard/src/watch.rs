@@ -1,16 +1,19 @@
 //! Watches: report changes of a resource or of a tool result.
 //!
-//! A watch subscribes to a resource, or polls a resource or a tool. Changes wait in a table until
-//! the embedding program takes them, for example between two turns of its agent:
-//! [`Host::drain_watch_events`](crate::Host::drain_watch_events), or
-//! [`Host::next_watch_event`](crate::Host::next_watch_event) to wait for one.
+//! A watch subscribes to a resource, or polls a resource or a tool. Changes stay in a table until the
+//! embedding program takes them, for example between two turns of its agent, with
+//! [`Host::drain_watch_events`](crate::Host::drain_watch_events) or
+//! [`Host::next_watch_event`](crate::Host::next_watch_event).
 //!
 //! A watch refers to its server by name. It survives reconnects and config changes that keep or
 //! replace the server, and ends when the server is removed.
 //!
-//! Invariants: each change of the content is reported once; a watch has at most one pending change,
-//! from the last reported content to the current one; polls of one watch never overlap; every poll
-//! of a tool passes the permission rules.
+//! Invariants:
+//!
+//! - Each change of the content is reported once.
+//! - A watch has at most one pending change: from the last reported content to the current one.
+//! - Polls of one watch never overlap.
+//! - Every poll of a tool passes the permission rules.
 
 mod diff;
 mod event;
@@ -37,7 +40,7 @@ use request::MIN_INTERVAL;
 use table::WatchSpec;
 use task::WatchTask;
 
-/// How long the server may take to accept a subscription, before the resource is read.
+/// How long a server may take to accept a subscription. Part of the time limit of a start.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Checks the target, spawns the task of the watch and waits until it has started. See
@@ -61,16 +64,16 @@ pub(crate) async fn start_watch(
         spec: Some(Arc::clone(&spec)),
     };
     check_target(&host, &spec).await?;
-    let (started, start) = oneshot::channel();
+    let (started_sender, started) = oneshot::channel();
     let task = WatchTask::new(
         Arc::clone(&host),
         Arc::clone(&table),
         Arc::clone(&spec),
-        started,
+        started_sender,
     );
     host.tasks.spawn(task.run());
     let limit = SUBSCRIBE_TIMEOUT + host.deadlines.startup + host.deadlines.list;
-    match timeout(limit, start).await {
+    match timeout(limit, started).await {
         Ok(Ok(outcome)) => outcome?,
         Ok(Err(_)) if host.is_stopping() => return Err(QueryError::ShuttingDown.into()),
         Ok(Err(_)) => return Err(WatchError::Ended),
@@ -84,7 +87,7 @@ pub(crate) async fn start_watch(
     Ok(table.describe(&spec))
 }
 
-/// Rejects a server that is not available, an unknown tool, and invalid arguments.
+/// Rejects an unavailable server, an unknown tool, and arguments that violate the schema of the tool.
 async fn check_target(host: &HostState, spec: &WatchSpec) -> Result<(), WatchError> {
     let server = host.query_server(spec.server.as_str())?;
     host.query_session(&server).await?;
@@ -114,7 +117,7 @@ async fn check_target(host: &HostState, spec: &WatchSpec) -> Result<(), WatchErr
     })
 }
 
-/// Removes a watch from the table on drop, unless the watch started.
+/// Removes a watch from the table when dropped, unless the watch has started.
 struct PendingWatch<'a> {
     table: &'a WatchTable,
     spec: Option<Arc<WatchSpec>>,

@@ -1,28 +1,28 @@
-//! Describes the difference between two snapshots in few lines.
+//! Describes the difference between two snapshots in at most [`MAX_LINES`] lines.
 //!
-//! Pure. Invariants: the description is short for any input, and the work is bounded. Regions that
-//! are too large to compare are shown as removed and added.
+//! Pure. Invariant: the time is bounded by the size of the texts plus [`MAX_COMPARISONS`]. If the
+//! changed region is larger, its old lines are shown as removed and its new lines as added.
 
 use std::fmt::Write as _;
 
+use similar::algorithms::{Capture, Replace, diff_slices};
+use similar::{Algorithm, DiffOp, DiffTag};
 use switchboard_wire::text::fit;
-
-use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::snapshot::Snapshot;
 
-/// How many lines are shown.
+/// Maximum number of shown lines.
 const MAX_LINES: usize = 40;
-/// How many bytes of a line are shown.
+/// Maximum number of shown bytes of one line.
 const MAX_LINE_BYTES: usize = 300;
 /// How many unchanged lines are shown before and after a change.
 const CONTEXT_LINES: usize = 2;
-/// The largest product of old and new lines that is compared line by line.
+/// Maximum number of comparisons of two lines: old lines × new lines of the changed region.
 const MAX_COMPARISONS: usize = 1 << 17;
 /// How many bytes of a long line are shown before its first difference.
-const LINE_LEAD_BYTES: usize = 60;
+const CONTEXT_BYTES: usize = 60;
 
-/// A one-line summary, and the changed lines if both texts are known.
+/// A one-line summary, and the changed lines if both snapshots have a text.
 #[derive(Debug, PartialEq)]
 pub(super) struct ContentDiff {
     pub(super) summary: String,
@@ -46,11 +46,11 @@ impl ContentDiff {
         };
         let old: Vec<&str> = old.lines().collect();
         let new: Vec<&str> = new.lines().collect();
-        let lines = compare(&old, &new);
+        let lines = diff_lines(&old, &new);
         let count = |change| lines.iter().filter(|line| line.change == change).count();
         let (added, removed) = (count(LineChange::Added), count(LineChange::Removed));
         if added + removed == 0 {
-            // The text shows only the size of binary data. The data itself changed.
+            // The hashes differ, but the texts are equal: they show only type and size of binary data.
             let summary = format!("the binary data changed ({} bytes)", now.size);
             return Self::summary_only(summary);
         }
@@ -62,7 +62,7 @@ impl ContentDiff {
         };
         Self {
             summary,
-            diff: Some(show(&lines)),
+            diff: Some(render(&lines)),
         }
     }
 }
@@ -78,7 +78,8 @@ enum LineChange {
 struct DiffLine<'a> {
     change: LineChange,
     text: &'a str,
-    /// The offset in bytes of the first difference to the line that replaces this one.
+    /// The byte offset of the first difference between a removed line and the added line that
+    /// replaces it, otherwise 0.
     differs_at: usize,
 }
 
@@ -92,16 +93,16 @@ impl<'a> DiffLine<'a> {
     }
 }
 
-fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
+fn diff_lines<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     let kept = |line: &&'a str| DiffLine::new(LineChange::Kept, line);
-    let (head, tail) = common_ends(old, new);
+    let (head, tail) = count_common_lines(old, new);
     let old_middle = old.get(head..old.len() - tail).unwrap_or_default();
     let new_middle = new.get(head..new.len() - tail).unwrap_or_default();
     let mut lines: Vec<_> = old.iter().take(head).map(kept).collect();
     if old_middle.len().saturating_mul(new_middle.len()) > MAX_COMPARISONS {
         push_replaced(old_middle, new_middle, &mut lines);
     } else {
-        for op in capture_diff_slices(Algorithm::Myers, old_middle, new_middle) {
+        for op in find_diff_ops(old_middle, new_middle) {
             let old = old_middle.get(op.old_range()).unwrap_or_default();
             let new = new_middle.get(op.new_range()).unwrap_or_default();
             match op.tag() {
@@ -114,15 +115,25 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     lines
 }
 
-/// How many lines at the start and at the end are equal.
-fn common_ends(old: &[&str], new: &[&str]) -> (usize, usize) {
+/// Compares two slices in time proportional to the product of their lengths.
+///
+/// Myers' algorithm takes seconds to compare one old line with 30,000 new ones, and so does the hook
+/// [`similar::algorithms::Compact`], which `similar::capture_diff_slices` uses.
+fn find_diff_ops(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let mut hook = Replace::new(Capture::new());
+    let Ok(()) = diff_slices(Algorithm::Lcs, &mut hook, old, new);
+    hook.into_inner().into_ops()
+}
+
+/// Counts the equal lines at the start and at the end.
+fn count_common_lines(old: &[&str], new: &[&str]) -> (usize, usize) {
     let is_equal = |(a, b): &(&&str, &&str)| a == b;
     let head = old.iter().zip(new).take_while(is_equal).count();
     let rest = old.iter().skip(head).rev().zip(new.iter().skip(head).rev());
     (head, rest.take_while(is_equal).count())
 }
 
-/// Adds the old lines as removed and the new ones as added.
+/// Appends the old lines as removed and the new ones as added.
 fn push_replaced<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<DiffLine<'a>>) {
     let differs_at = |index: usize| match (old.get(index), new.get(index)) {
         (Some(old), Some(new)) => {
@@ -140,8 +151,8 @@ fn push_replaced<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<DiffLine<
     }
 }
 
-/// The changed lines with their context.
-fn show(lines: &[DiffLine<'_>]) -> String {
+/// Formats the changed lines and the lines around them.
+fn render(lines: &[DiffLine<'_>]) -> String {
     let is_near_change = |index: usize| {
         let from = index.saturating_sub(CONTEXT_LINES);
         let nearby = lines
@@ -180,13 +191,13 @@ fn show(lines: &[DiffLine<'_>]) -> String {
     text
 }
 
-/// The part of a long line around its first difference.
+/// Cuts a long line to the part around its first difference.
 fn shorten(line: &DiffLine<'_>) -> String {
     let text = line.text;
     if text.len() <= MAX_LINE_BYTES {
         return text.to_owned();
     }
-    let from = line.differs_at.saturating_sub(LINE_LEAD_BYTES);
+    let from = line.differs_at.saturating_sub(CONTEXT_BYTES);
     let from = (0..=from).rev().find(|at| text.is_char_boundary(*at));
     let from = from.unwrap_or_default();
     let rest = text.get(from..).unwrap_or_default();
@@ -194,4 +205,41 @@ fn shorten(line: &DiffLine<'_>) -> String {
     let before = if from > 0 { "…" } else { "" };
     let after = if part.len() < rest.len() { "…" } else { "" };
     format!("{before}{part}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diff(old: &[&str], new: &[&str]) -> String {
+        render(&diff_lines(old, new))
+    }
+
+    #[test]
+    fn moved_and_replaced_lines_keep_their_neighbors() {
+        let old = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let new = ["a", "B", "c", "d", "e", "f", "g", "x", "h"];
+        assert_eq!(diff(&old, &new), " a\n-b\n+B\n c\n d\n…\n f\n g\n+x\n h");
+    }
+
+    #[test]
+    fn few_lines_against_many_take_bounded_time() {
+        let added: Vec<String> = (1..MAX_COMPARISONS / 2).map(|n| n.to_string()).collect();
+        let mut new: Vec<&str> = added.iter().map(String::as_str).collect();
+        new.insert(new.len() / 2, "kept");
+        for old in [["kept", "removed"], ["removed", "removed"]] {
+            let lines = diff_lines(&old, &new);
+            assert!(lines.len() > new.len());
+            let lines = diff_lines(&new, &old);
+            assert!(lines.len() > new.len());
+        }
+    }
+
+    #[test]
+    fn large_regions_are_replaced_as_a_whole() {
+        let old = vec!["same", "old"].repeat(500);
+        let new = vec!["new", "same"].repeat(500);
+        let lines = diff_lines(&old, &new);
+        assert_eq!(lines.len(), old.len() + new.len());
+    }
 }

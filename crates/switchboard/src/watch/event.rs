@@ -1,4 +1,4 @@
-//! The events of a watch.
+//! Events of watches: what changed, as data and as text for a model.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,35 +23,36 @@ pub struct WatchEvent {
     /// Why the target is watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What happened.
+    /// The kind of the change.
     #[serde(flatten)]
     pub change: WatchChange,
-    /// What happened, as one line of text.
+    /// One line of text that describes the change.
     pub summary: String,
-    /// The changed lines: removed ones start with `-`, added ones with `+`.
+    /// The changed lines. Removed lines start with `-`, added lines with `+`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// When the host noticed it. Serialized in milliseconds since 1970.
-    #[serde(serialize_with = "as_millis")]
+    /// When the host detected the change. Serialized in milliseconds since 1970.
+    #[serde(serialize_with = "serialize_unix_millis")]
     pub at: SystemTime,
-    /// Who watches.
+    /// The principal that started the watch.
     #[serde(skip)]
     pub principal: Principal,
 }
 
-/// What happened to the target of a watch.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "happened", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WatchChange {
     /// The content changed since the last event of this watch.
     Changed {
-        /// How many changes were seen since that event.
+        /// How many changes the host detected since that event.
         times: u64,
     },
-    /// The resource cannot be read, or the tool cannot be called. Reported once; the watch continues.
+    /// The resource cannot be read, or the call of the tool failed. Reported once per failure. The
+    /// watch continues.
     Failed,
-    /// The resource can be read again, or the tool can be called again.
+    /// The resource can be read again, or the tool can be called again after a failure.
     Recovered,
     /// A rule or the user denied the call. The watch continues.
     NotPermitted,
@@ -59,13 +60,16 @@ pub enum WatchChange {
     Ended,
 }
 
-fn as_millis<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_unix_millis<S: Serializer>(
+    time: &SystemTime,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     serializer.serialize_u64(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl WatchEvent {
-    /// The event as text for a model. It marks the texts of the server as data.
+    /// Formats the event for a model. Marks the texts of the server as data, not instructions.
     pub fn to_text(&self) -> String {
         let mut text = format!(
             "[watch {}] {} of server {}: {}",

@@ -1,4 +1,6 @@
-//! What to watch, the description of a running watch, and the reasons why a watch cannot start.
+//! The request for a watch, the description of a running watch, and the errors of a start.
+//!
+//! Data only: `watch.rs` checks a request and starts the watch.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,12 +12,12 @@ use crate::call::{CallContext, Violation, join_violations};
 use crate::id::{Principal, ServerName, ToolId, ToolName, WatchId};
 use crate::query::QueryError;
 
-/// The interval of a poll without one.
+/// The polling interval of a request that sets none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
-/// The shortest interval.
+/// The shortest polling interval. Shorter ones are rejected.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest interval. Longer ones are shortened, so that adding one to an `Instant` cannot
-/// overflow.
+/// The longest polling interval. Longer ones are shortened, so that adding the interval to an
+/// `Instant` cannot overflow.
 pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// What to watch, and how.
@@ -55,7 +57,7 @@ pub struct WatchRequest {
     pub interval: Duration,
     /// Why the target is watched. Included in every event.
     pub reason: Option<String>,
-    /// Who watches. Every poll of a tool uses this context.
+    /// The caller that starts the watch. Every poll of a tool uses this context.
     pub context: CallContext,
 }
 
@@ -76,8 +78,8 @@ impl WatchRequest {
     /// Calls a tool at intervals. `tool` is the name that the server uses. Arguments that are not an
     /// object are ignored.
     ///
-    /// Every call passes the permission rules. Where a rule says to ask, the user is asked once per
-    /// watch, and again only if the definition of the tool changes.
+    /// Every call passes the permission rules. If a rule requires permission, the user is asked once
+    /// per watch, and again only if the definition of the tool changes.
     pub fn poll_tool(
         server: impl Into<String>,
         tool: impl Into<ToolName>,
@@ -116,14 +118,14 @@ impl WatchRequest {
         self
     }
 
-    /// Sets who watches.
+    /// Sets the caller that starts the watch.
     pub fn context(mut self, context: CallContext) -> Self {
         self.context = context;
         self
     }
 }
 
-/// How a watch learns of changes.
+/// How a watch detects changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -134,7 +136,7 @@ pub enum WatchKind {
     Poll,
 }
 
-/// What is watched.
+/// The target of a watch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -177,7 +179,7 @@ impl fmt::Display for WatchTarget {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Watch {
-    /// The id: `sub-…` or `poll-…`.
+    /// The id: `sub-1` or `poll-1`, with the number of the watch.
     pub id: WatchId,
     /// The requested kind.
     pub kind: WatchKind,
@@ -187,7 +189,8 @@ pub struct Watch {
     /// Why a subscription is polled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Whether the target was read at least once. Changes are reported relative to that content.
+    /// Whether the host has read the target at least once. The first change is relative to that
+    /// content.
     #[serde(rename = "seen")]
     pub has_baseline: bool,
     /// The server.
@@ -195,17 +198,17 @@ pub struct Watch {
     /// The resource or the tool.
     pub target: WatchTarget,
     /// The polling interval. Serialized in milliseconds.
-    #[serde(rename = "intervalMs", serialize_with = "as_millis")]
+    #[serde(rename = "intervalMs", serialize_with = "serialize_millis")]
     pub interval: Duration,
     /// Why the target is watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who watches.
+    /// The principal that started the watch.
     #[serde(skip)]
     pub principal: Principal,
 }
 
-fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 

@@ -1,7 +1,6 @@
-//! The content of a watched target at one time: a hash to detect changes, and bounded text to show
-//! them.
+//! A snapshot of a watched target: a hash that detects changes, and a text for the diff.
 //!
-//! Invariant: every text in a snapshot is sanitized and within the given limit.
+//! Invariant: the text is sanitized and within the given limit.
 
 use sha2::{Digest, Sha256};
 
@@ -9,7 +8,7 @@ use switchboard_wire::mcp::{Json, ReadResourceResult, ResourceBody};
 
 use crate::content::{Block, Output, base64, sanitize};
 
-/// Two snapshots are equal if their hashes are.
+/// The content of a target at one time. Two snapshots are equal if their hashes are equal.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     hash: [u8; 32],
@@ -84,28 +83,29 @@ impl SnapshotBuilder {
         }
     }
 
-    /// Adds something that is compared but not shown.
+    /// Adds a text to the hash only.
     fn hash(&mut self, text: &str) {
         self.hash.update((text.len() as u64).to_le_bytes());
         self.hash.update(text);
     }
 
-    /// Adds one or more lines of text.
+    /// Adds one or more lines to the hash and to the text.
     fn add_text(&mut self, text: &str) {
         self.hash(text);
         self.size += text.len();
-        self.show(text);
+        self.append(text);
     }
 
-    /// Adds base64 data. The text shows its type and size.
+    /// Adds base64 data to the hash, and its type and size to the text.
     fn add_data(&mut self, kind: &str, mime_type: &str, data: &str) {
         self.hash(data);
         self.size += data.len();
         let bytes = base64::decoded_len(data);
-        self.show(&format!("[{kind}: {mime_type}, {bytes} bytes]"));
+        self.append(&format!("[{kind}: {mime_type}, {bytes} bytes]"));
     }
 
-    fn show(&mut self, text: &str) {
+    /// Appends to the text. Drops the text if it exceeds the limit.
+    fn append(&mut self, text: &str) {
         let Some(shown) = &mut self.text else { return };
         if shown.len() + text.len() + 1 > self.max_text_bytes {
             self.text = None;

@@ -1,14 +1,16 @@
 //! The watches of a host and their pending events.
 //!
-//! Each watch is queued at most once; later changes are merged into its pending event. An ended
-//! watch counts toward the limit until its last event is taken. Invariants: the queue is never
-//! longer than the limit on watches, and no event is dropped.
+//! Each watch is queued at most once. Later changes are merged into its pending event. An ended watch
+//! counts toward the limit until its last event is taken.
+//!
+//! Invariants: the queue is never longer than the limit on watches, and no event is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use switchboard_wire::sync::lock;
+use switchboard_wire::text::one_line;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -18,16 +20,16 @@ use super::request::MAX_INTERVAL;
 use super::snapshot::Snapshot;
 use super::{Watch, WatchError, WatchKind, WatchRequest, WatchTarget};
 use crate::call::{CallContext, CallOrigin};
-use crate::content::{field, fit, sanitize};
+use crate::content::{fit, sanitize};
 use crate::event::{Event, EventSink};
 use crate::id::{Principal, ServerName, WatchId};
 
-/// How much of an error message an event shows, in bytes.
+/// Longer error messages are cut in an event. In bytes.
 const MAX_SUMMARY_BYTES: usize = 500;
-/// How much of the reason of a watch is kept, in bytes.
+/// Longer reasons of a watch are cut. In bytes.
 const MAX_REASON_BYTES: usize = 2_000;
 
-/// Selects watches by their principal.
+/// Selects watches by the principal that started them.
 type PrincipalFilter<'a> = &'a dyn Fn(&Principal) -> bool;
 
 /// The watches of a host.
@@ -69,13 +71,13 @@ impl WatchSpec {
     }
 }
 
-/// What is known about a watch, and what of it was reported.
+/// The current state of a watch, and the part of it that events have reported.
 struct WatchState {
     spec: Arc<WatchSpec>,
     effective_kind: WatchKind,
     note: Option<Arc<str>>,
     is_queued: bool,
-    /// The snapshot of the last event, or the first snapshot.
+    /// The snapshot of the last event. Before the first event, the first snapshot.
     last_reported: Option<Arc<Snapshot>>,
     pending_change: Option<PendingChange>,
     health: WatchHealth,
@@ -86,9 +88,10 @@ struct WatchState {
     end: Option<HealthNote>,
 }
 
-/// A change that no event has reported.
+/// A change that no event has reported yet.
 struct PendingChange {
     now: Arc<Snapshot>,
+    /// How many changes were merged into this one.
     times: u64,
     at: SystemTime,
 }
@@ -107,9 +110,9 @@ pub(super) enum WatchHealth {
     NotPermitted,
 }
 
-/// What the next event of a watch reports.
+/// The content of the next event of a watch.
 enum NextEvent {
-    /// A change, and the snapshot that was reported before.
+    /// A change, and the snapshot to compare it with.
     Change(PendingChange, Arc<Snapshot>),
     Health(WatchHealth, HealthNote),
     End(HealthNote),
@@ -171,7 +174,7 @@ impl WatchTable {
         }
     }
 
-    /// All watches that have not ended.
+    /// Describes all watches that have not ended.
     pub(crate) fn all(&self) -> Vec<Watch> {
         let state = lock(&self.state);
         let watches = state.watches.values();
@@ -192,7 +195,7 @@ impl WatchTable {
         Some(watch.describe())
     }
 
-    /// Sets how the watch learns of changes from now on.
+    /// Sets whether the watch subscribes or polls from now on. `note` says why.
     pub(super) fn set_effective_kind(
         &self,
         spec: &WatchSpec,
@@ -223,7 +226,8 @@ impl WatchTable {
         });
     }
 
-    /// Changes a watch. Queues the watch if `change` returns that there is something to report.
+    /// Applies `change` to a watch. Queues the watch if `change` returns `true`: there is an event to
+    /// report.
     fn update(&self, spec: &WatchSpec, change: impl FnOnce(&mut WatchState) -> bool) {
         let mut state = lock(&self.state);
         let Some(watch) = state.watches.get_mut(&spec.number) else {
@@ -247,7 +251,7 @@ impl WatchTable {
     pub(crate) fn pop(&self, filter: PrincipalFilter<'_>) -> Option<WatchEvent> {
         let (spec, next) = self.take_next(filter)?;
         let (change, diff, at) = match next {
-            // Compared here, outside of the lock.
+            // The diff can take milliseconds, so the lock is not held.
             NextEvent::Change(change, reported) => {
                 let times = change.times;
                 let diff = change.describe(&reported);
@@ -313,7 +317,8 @@ impl WatchTable {
         loop {
             let queued = self.queued.notified();
             if let Some(event) = self.pop(&|_| true) {
-                // Passes the permit on: another task may wait, and the queue may hold more.
+                // `notify_one` wakes one task only. If other tasks wait and the queue holds more
+                // events, the next one must wake, too.
                 self.queued.notify_one();
                 return event;
             }
@@ -354,7 +359,7 @@ impl WatchState {
         }
     }
 
-    /// Returns whether the snapshot is a change to report.
+    /// Returns whether the snapshot differs from the last one, so that there is an event to report.
     fn record_snapshot(&mut self, snapshot: Snapshot) -> bool {
         let last = self.pending_change.as_ref().map(|change| &change.now);
         match last.or(self.last_reported.as_ref()) {
@@ -378,23 +383,23 @@ impl WatchState {
         }
     }
 
-    /// Returns whether the health is a change to report. A failure that ended before it was reported
-    /// is dropped.
+    /// Returns whether there is an event to report. A failure that ends before it is reported causes
+    /// no event.
     fn set_health(&mut self, health: WatchHealth, summary: &str) -> bool {
         if self.health == health {
             return false;
         }
         self.health = health;
-        let is_news = health != self.reported_health;
-        self.pending_health = is_news.then(|| HealthNote::new(summary));
-        is_news
+        let is_unreported = health != self.reported_health;
+        self.pending_health = is_unreported.then(|| HealthNote::new(summary));
+        is_unreported
     }
 
     fn has_pending(&self) -> bool {
         self.pending_change.is_some() || self.pending_health.is_some() || self.end.is_some()
     }
 
-    /// Takes the oldest thing to report.
+    /// Takes the oldest pending event.
     fn take_next(&mut self) -> Option<NextEvent> {
         let changed_at = self.pending_change.as_ref().map(|change| change.at);
         let note = self
@@ -434,7 +439,7 @@ impl PendingChange {
 impl HealthNote {
     fn new(summary: &str) -> Self {
         Self {
-            summary: field(summary, MAX_SUMMARY_BYTES).into_owned(),
+            summary: one_line(summary, MAX_SUMMARY_BYTES).into_owned(),
             at: SystemTime::now(),
         }
     }

@@ -1,8 +1,8 @@
 //! The task of one watch: follows the sessions of its server, subscribes or polls, and records
 //! snapshots.
 //!
-//! Invariants: refreshes of one watch never overlap; without a session the task waits for the next
-//! one and sends nothing.
+//! Invariants: refreshes of one watch never overlap. Without a session, the task sends nothing and
+//! waits for the next session.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ use crate::query::QueryError;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
 
-/// A burst of notifications causes one refresh: after this time without a notification.
+/// A burst of notifications causes one refresh, after this time without another notification.
 const DEBOUNCE_QUIET: Duration = Duration::from_millis(150);
-/// The longest time that a burst delays a refresh.
+/// A burst delays the refresh by at most this time.
 const DEBOUNCE_MAX: Duration = Duration::from_secs(1);
-/// The interval doubles with every consecutive failure, at most this often.
+/// The interval doubles with every consecutive failure, up to this number of times.
 const MAX_BACKOFF_EXPONENT: u32 = 4;
-/// How many connection losses in a row are reported as a failure.
+/// The number of consecutive connection losses after which the watch reports a failure.
 const LOSSES_BEFORE_REPORT: u32 = 3;
-/// Delay before the task looks again at a server that has stopped but is not yet removed.
+/// Delay before the task checks a server again that has stopped but is not yet removed.
 const SERVER_RECHECK_DELAY: Duration = Duration::from_secs(1);
 
 type StartedSender = oneshot::Sender<Result<(), QueryError>>;
@@ -50,9 +50,9 @@ pub(super) struct WatchTask {
     next_poll_at: Instant,
 }
 
-/// Why a refresh failed, as far as the health of the watch is concerned.
+/// A failed refresh, classified by its effect on the health of the watch.
 enum RefreshFailure {
-    /// The request or the server was lost. The next refresh may succeed.
+    /// The connection was lost or the server is not available. The next refresh may succeed.
     Lost(String),
     Failed(String),
     NotPermitted(String),
@@ -90,10 +90,11 @@ impl WatchTask {
         stop.run_until_cancelled(self.run_until_removed()).await;
     }
 
-    /// Follows the server from session to session, until the server is removed.
+    /// Subscribes or polls in one session after another, until the server is removed.
     async fn run_until_removed(&mut self) {
         if matches!(self.spec.target, WatchTarget::Tool { .. }) {
-            // A first call may take long and may need permission, so the watch starts without it.
+            // The first call may take long and may need permission, so the start does not wait for
+            // it.
             self.report_started(Ok(())).await;
         }
         while let Some((server, session)) = self.next_session().await {
@@ -109,7 +110,7 @@ impl WatchTask {
         self.table.end(&self.spec, &summary);
     }
 
-    /// Waits for the next session of the server. Returns `None` if the server was removed.
+    /// Waits for an open session of the server. Returns `None` if the server was removed.
     async fn next_session(&mut self) -> Option<(Arc<ServerHandle>, Session)> {
         let mut last: Option<Arc<ServerHandle>> = None;
         loop {
@@ -139,7 +140,7 @@ impl WatchTask {
         }
     }
 
-    /// Reports a server that will not reconnect by itself.
+    /// Reports a failure if the server will not reconnect by itself.
     async fn report_unavailable(&mut self, server: &ServerHandle, state: &State) {
         let is_over = state.phase == Phase::Stopped || state.phase == Phase::Dormant;
         let will_reconnect = state.enabled && !state.has_given_up();
@@ -160,7 +161,8 @@ impl WatchTask {
             .set_health(&self.spec, WatchHealth::Failed, &summary);
     }
 
-    /// Subscribes and refreshes on notifications. Polls if the server does not send notifications.
+    /// Subscribes, and refreshes on notifications. Polls if the server does not support subscriptions
+    /// or ends the subscription.
     async fn follow_subscription(&mut self, server: &ServerHandle, session: &Session, uri: &str) {
         let subscribed = tokio::select! {
             biased;
@@ -170,10 +172,10 @@ impl WatchTask {
         let reason = match subscribed {
             Ok(mut subscription) => {
                 self.set_effective_kind(WatchKind::Subscription, None);
-                // Finds changes that happened before the subscription.
+                // Detects changes from before the subscription.
                 self.refresh().await;
-                let ended = self.process_updates(server, session, &mut subscription);
-                match ended.await {
+                let updates = self.process_updates(server, session, &mut subscription);
+                match updates.await {
                     Some(reason) => reason,
                     None => return,
                 }
@@ -184,8 +186,8 @@ impl WatchTask {
         self.poll(server, session).await;
     }
 
-    /// Refreshes on every notification. Returns `None` when the session ended, and the reason when
-    /// the subscription ended.
+    /// Refreshes on every notification, and retries a failed refresh at intervals. Returns `None` when
+    /// the session ends, and the reason when the subscription ends.
     async fn process_updates(
         &mut self,
         server: &ServerHandle,
@@ -280,11 +282,12 @@ impl WatchTask {
         self.table.set_health(&self.spec, health, &summary);
     }
 
-    /// Reports the start of the watch, once. After a failed start the task waits to be cancelled.
+    /// Reports once that the watch started or failed to start. After a failure, the task waits to be
+    /// cancelled.
     async fn report_started(&mut self, outcome: Result<(), QueryError>) {
         let is_failure = outcome.is_err();
         if let Some(started) = self.started.take() {
-            // The receiver may be gone: then the watch is being removed.
+            // An error means that the caller was cancelled. Then the watch is being removed.
             let _ = started.send(outcome);
             if is_failure {
                 pending::<()>().await;
@@ -362,7 +365,7 @@ impl From<RefreshError> for RefreshFailure {
     }
 }
 
-/// Waits until a burst of notifications is over, at most [`DEBOUNCE_MAX`].
+/// Waits until a burst of notifications ends, at most [`DEBOUNCE_MAX`].
 async fn debounce(subscription: &mut Subscription) {
     let end = Instant::now() + DEBOUNCE_MAX;
     loop {
@@ -373,13 +376,13 @@ async fn debounce(subscription: &mut Subscription) {
     }
 }
 
-/// Waits until the server has another session or none, or is disabled.
+/// Waits until this session is no longer the session of the server, or the server is disabled.
 async fn session_ended(server: &ServerHandle, session: &Session) {
     let mut state: watch::Receiver<State> = server.watch_state();
     let has_ended = |state: &State| {
         let current = state.session.as_ref().filter(|_| state.enabled);
         !current.is_some_and(|current| current.is(session))
     };
-    // An error means that the owner is gone, and with it the session.
+    // An error means that the owner task of the server ended, and the session with it.
     let _ = state.wait_for(has_ended).await;
 }
