@@ -1,12 +1,12 @@
-//! Content for a model: tool results, resources and prompts, sanitized and bounded.
+//! Renders tool results, resources and prompts for a model: sanitizes and truncates their texts.
 //!
-//! This module has the types; `content/render.rs` and its siblings fill them in. Nothing here judges
-//! whether a result is true or matches its schema: the caller adds such findings to
-//! [`Output::notes`]. A failed tool is rendered like a successful one.
+//! This module defines the types; the submodules create them. It does not check results against the
+//! output schema of the tool. The caller does, and adds violations to [`Output::notes`]. The result
+//! of a failed tool is rendered like any other.
 //!
-//! Invariant: every text in an [`Output`] is sanitized, and all texts together are within the limit,
-//! plus one marker that says what is missing. Only [`Output::structured`] and the `raw` of
-//! [`Block::Described`] are as the server sent them: data for programs.
+//! Invariant: every text in an [`Output`] is sanitized. All texts together are within the limit, plus
+//! one marker that gives the size of the full text. [`Output::structured`] and the `raw` of
+//! [`Block::Described`] are exceptions: they are meant for programs and stay as the server sent them.
 
 pub(crate) mod base64;
 mod file_type;
@@ -31,17 +31,16 @@ pub use resource::{RenderedPart, RenderedResource, render_resource};
 pub use result_store::{
     DirectoryResultStore, InvalidResultHandle, MemoryResultStore, ResultHandle, ResultStore,
 };
-pub(crate) use switchboard_wire::text::one_line as field;
 pub use switchboard_wire::text::{fit, for_terminal, sanitize};
 pub use truncate::truncation_marker;
 
 use switchboard_wire::decode;
 use switchboard_wire::mcp::{Json, ResourceLink};
 
-/// How much of a name, a type or a description is shown, in bytes.
+/// Longer names, types and descriptions are cut. In bytes.
 const MAX_FIELD_BYTES: usize = 500;
 
-/// How much of a URI is shown, in bytes.
+/// Longer URIs are cut. In bytes.
 const MAX_URI_BYTES: usize = 2_000;
 
 /// The result of a tool, rendered for a model.
@@ -56,7 +55,7 @@ pub struct Output {
     /// The structured content as the server sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<Json>,
-    /// Findings of the host about the result: what was left out, violations of the output schema.
+    /// Remarks of the host: what was left out, and violations of the output schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The handle of the full text, if the text was cut and stored.
@@ -92,7 +91,7 @@ pub enum Block {
         /// The type that the server declares.
         mime_type: String,
     },
-    /// Content that cannot be given to a model, as a description.
+    /// A description of content that a model cannot read.
     #[serde(rename = "other")]
     Described {
         /// The description, in one line.
@@ -125,15 +124,14 @@ impl Output {
         }
     }
 
-    /// The output as one string: texts as they are, other blocks as descriptions, separated by line
-    /// ends.
+    /// The output as one string: the texts, and descriptions of other blocks, joined by line ends.
     pub fn to_text(&self) -> String {
         let texts: Vec<_> = self.blocks.iter().map(Block::to_text).collect();
         texts.join("\n")
     }
 
     /// The resource links in the output, as the server sent them. Read them from the same server with
-    /// [`Host::read_resource`](crate::Host::read_resource). Links that were cut are missing.
+    /// [`Host::read_resource`](crate::Host::read_resource). Links that truncation removed are missing.
     pub fn links(&self) -> Vec<ResourceLink> {
         let raw = self.blocks.iter().filter_map(|block| match block {
             Block::Described { raw, .. } => raw.as_ref(),
@@ -145,7 +143,7 @@ impl Output {
 }
 
 impl Block {
-    /// The text that counts toward the limit.
+    /// The text that counts toward the limit on text. Images and audio have none.
     fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
@@ -168,7 +166,7 @@ fn describe_media(kind: &str, mime_type: &str, data: &str) -> String {
     format!("[{kind}: {mime_type}, {} bytes]", base64::decoded_len(data))
 }
 
-/// Sanitizes a text. Returns the same allocation if nothing has to be removed.
+/// Sanitizes a text. Returns the text itself, without a copy, if there is nothing to remove.
 fn sanitize_owned(text: String) -> String {
     let changed = match sanitize(&text) {
         Cow::Borrowed(_) => None,

@@ -1,4 +1,9 @@
-//! Base64 data of servers: size, check and decoding.
+//! Checks, measures and decodes the base64 data of servers.
+//!
+//! Decoding is left to the crate `base64`. The size and the check are our own: images and audio are
+//! passed on as base64, and decoding megabytes only to measure and check them would be a waste.
+
+use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -9,8 +14,9 @@ pub(crate) fn decoded_len(data: &str) -> usize {
     data.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Whether all characters are base64 digits of either alphabet. Data that a model provider would
-/// reject must not become part of a conversation.
+/// Whether the text contains only characters of base64, in either alphabet, and padding at the end.
+/// Data with other characters must not become part of a conversation: a model provider may reject
+/// every request of that conversation.
 pub(super) fn is_base64(data: &str) -> bool {
     let is_digit =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
@@ -18,8 +24,8 @@ pub(super) fn is_base64(data: &str) -> bool {
     data.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
 }
 
-/// Decodes base64 of either alphabet, with or without padding and line ends. Returns `None` for
-/// other texts.
+/// Decodes base64 in the standard or the URL-safe alphabet. Padding is optional, and white space is
+/// ignored. Returns `None` for other texts.
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     const CONFIG: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -30,12 +36,13 @@ pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     } else {
         STANDARD
     };
-    if !text.contains(|character: char| character.is_ascii_whitespace()) {
-        return engine.decode(text).ok();
-    }
-    let mut digits = text.to_owned();
-    digits.retain(|character| !character.is_ascii_whitespace());
-    engine.decode(digits).ok()
+    let is_white_space = |character: char| character.is_ascii_whitespace();
+    let digits = if text.contains(is_white_space) {
+        Cow::Owned(text.replace(is_white_space, ""))
+    } else {
+        Cow::Borrowed(text)
+    };
+    engine.decode(digits.as_bytes()).ok()
 }
 
 #[cfg(test)]
@@ -43,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_spellings_of_base64_are_decoded() {
+    fn both_alphabets_decode_with_or_without_padding_and_line_ends() {
         for text in ["+/+/aGk=", "-_-_aGk", "+/+/\r\naGk", "+/+/aGk"] {
             assert_eq!(decode_base64(text).unwrap(), b"\xfb\xff\xbfhi", "{text:?}");
         }

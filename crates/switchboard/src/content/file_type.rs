@@ -1,46 +1,49 @@
 //! Detects the type of binary data and picks a harmless file extension.
 //!
-//! Pure. The declared type is compared with the first bytes; where the two differ, the bytes win.
-//! Invariant: the extension is one of a fixed list, and no program executes files with these
-//! extensions: executable data is saved as `.txt` or `.bin`.
+//! Pure. If the first bytes contradict the declared type, the detected type is used.
+//!
+//! Invariant: the extension is one of a fixed list without extensions of executable files. Scripts
+//! and programs are saved as `.txt` or `.bin`.
 
 use std::fmt;
+
+use switchboard_wire::text::one_line;
 
 /// A type of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileType {
-    /// An image.
+    /// A PNG image.
     Png,
-    /// An image.
+    /// A JPEG image.
     Jpeg,
-    /// An image.
+    /// A GIF image.
     Gif,
-    /// An image.
+    /// A WebP image.
     Webp,
     /// A PDF document.
     Pdf,
-    /// HTML, SVG or other markup that a browser would execute. Saved as text.
+    /// HTML, SVG or other markup whose scripts a browser would run. Saved as text.
     Markup,
     /// Other text.
     Text,
     /// JSON.
     Json,
-    /// Audio.
+    /// MP3 audio.
     Mp3,
-    /// Audio.
+    /// WAV audio.
     Wav,
-    /// Audio.
+    /// Ogg audio.
     Ogg,
-    /// Video.
+    /// MP4 video.
     Mp4,
-    /// Video.
+    /// WebM video.
     Webm,
     /// Anything else.
     Unknown,
 }
 
-/// How many leading bytes are searched for markup after white space.
+/// How many leading bytes are searched for the first tag after white space.
 const MARKUP_SCAN_BYTES: usize = 1024;
 
 impl FileType {
@@ -53,12 +56,12 @@ impl FileType {
             .map_or(Self::Unknown, Self::from_mime_type);
         let detected = Self::sniff(bytes);
         let note = |contradiction: &dyn fmt::Display| {
-            let declared = super::field(declared.unwrap_or_default(), super::MAX_FIELD_BYTES);
+            let declared = one_line(declared.unwrap_or_default(), super::MAX_FIELD_BYTES);
             Some(format!("declared as {declared}, but {contradiction}"))
         };
         match (detected, declared_type) {
             (Some(detected), declared_type) if detected == declared_type => (detected, None),
-            // Any text may start with a tag.
+            // No contradiction: text and JSON may start with a tag.
             (Some(Self::Markup), Self::Text | Self::Json) => (Self::Markup, None),
             (Some(detected), _) if is_generic(essence.as_deref()) => (detected, None),
             (Some(detected), _) => {
@@ -178,7 +181,7 @@ fn essence(mime_type: &str) -> String {
     essence.trim().to_ascii_lowercase()
 }
 
-/// Whether the MIME type says nothing about the data.
+/// Whether the MIME type is missing or stands for any binary data.
 fn is_generic(essence: Option<&str>) -> bool {
     matches!(
         essence,
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn r7_magic_bytes_win_over_declared_type() {
+    fn magic_bytes_win_over_declared_type() {
         let (found, mismatch) = FileType::detect(PAGE, Some("image/png"));
         assert_eq!(found, FileType::Markup);
         assert_eq!(
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn r7_polyglot_is_its_first_type() {
+    fn polyglot_has_type_of_its_first_bytes() {
         let both = [b"GIF89a/*", PAGE].concat();
         assert_eq!(
             FileType::detect(&both, Some("image/gif")),
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn r4_no_extension_is_executable() {
+    fn no_extension_is_executable() {
         let declared = [
             "application/x-msdownload",
             "application/x-sh",

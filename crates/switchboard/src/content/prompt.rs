@@ -1,14 +1,14 @@
 //! Renders a prompt for a model.
 //!
-//! Invariant: as for results, see [`content`](super): every text is sanitized, and all texts together
-//! are within the limit, plus one marker.
+//! Invariant: every text is sanitized, and all texts together are within the limit, plus one marker.
 
 use serde::Serialize;
 use switchboard_wire::mcp::{GetPromptResult, Role};
+use switchboard_wire::text::one_line;
 
 use super::render::render_block;
 use super::truncate::{LimitedText, truncate_texts};
-use super::{Block, MAX_FIELD_BYTES, ResultHandle, ResultStore, field};
+use super::{Block, MAX_FIELD_BYTES, ResultHandle, ResultStore};
 use crate::limits::Limits;
 
 /// A prompt, rendered for a model.
@@ -21,7 +21,7 @@ pub struct RenderedPrompt {
     pub description: Option<String>,
     /// The messages, in order.
     pub messages: Vec<RenderedMessage>,
-    /// Findings of the host: what was left out.
+    /// Remarks of the host: what was left out.
     pub notes: Vec<String>,
     /// The handle of the full text, if the text was cut and stored.
     #[serde(rename = "whole", skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub fn render_prompt(
     let mut media_budget = limits.result_media_bytes;
     let description = result.description.as_deref();
     let mut prompt = RenderedPrompt {
-        description: description.map(|text| field(text, MAX_FIELD_BYTES).into_owned()),
+        description: description.map(|text| one_line(text, MAX_FIELD_BYTES).into_owned()),
         ..RenderedPrompt::default()
     };
     for message in result.messages {
@@ -99,10 +99,10 @@ mod tests {
             message(Role::User, ContentBlock::text("a\u{1b}]0;x\u{7}b")),
             message(Role::Assistant, image()),
         ];
-        let mut result = GetPromptResult::new(messages).description("what\nit is\u{202e}");
+        let mut result = GetPromptResult::new(messages).description("two\nlines\u{202e}");
         result.left_out = 2;
         let rendered = render_prompt(result, &Limits::default(), None);
-        assert_eq!(rendered.description.as_deref(), Some("what it is"));
+        assert_eq!(rendered.description.as_deref(), Some("two lines"));
         assert_eq!(rendered.messages[0].content, text("ab"));
         let roles: Vec<_> = rendered
             .messages
@@ -117,11 +117,11 @@ mod tests {
     }
 
     #[test]
-    fn cut_messages_keep_the_roles_of_others() {
+    fn truncation_keeps_roles_of_remaining_messages() {
         let result = GetPromptResult::new([
             message(Role::User, ContentBlock::text("12345678")),
             message(Role::Assistant, ContentBlock::text("abcdefgh")),
-            message(Role::Assistant, ContentBlock::text("never seen")),
+            message(Role::Assistant, ContentBlock::text("removed")),
             message(Role::User, image()),
         ]);
         let mut limits = Limits::default();
@@ -138,9 +138,6 @@ mod tests {
         let cut =
             format!("a\n[truncated: 28 bytes total, first 10 shown; full text stored as {handle}]");
         assert_eq!(rendered.messages[1].content, text(&cut));
-        assert_eq!(
-            store.read(&handle).unwrap(),
-            "12345678\nabcdefgh\nnever seen"
-        );
+        assert_eq!(store.read(&handle).unwrap(), "12345678\nabcdefgh\nremoved");
     }
 }

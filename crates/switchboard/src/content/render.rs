@@ -1,4 +1,7 @@
-//! Renders a tool result for a model.
+//! Renders a tool result for a model: one [`Block`] for each content block of the server.
+//!
+//! Invariant: every text is sanitized, and an image or audio block holds valid base64 within the limit
+//! on media. Other media are replaced by a description.
 
 use std::borrow::Cow;
 
@@ -6,11 +9,11 @@ use serde::Deserialize;
 use switchboard_wire::mcp::{
     CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink,
 };
+use switchboard_wire::text::one_line;
 
 use super::truncate::{LimitedText, truncate_texts};
 use super::{
-    Block, MAX_FIELD_BYTES, MAX_URI_BYTES, Output, ResultStore, base64, field, sanitize,
-    sanitize_owned,
+    Block, MAX_FIELD_BYTES, MAX_URI_BYTES, Output, ResultStore, base64, sanitize, sanitize_owned,
 };
 use crate::id::ServerName;
 use crate::limits::Limits;
@@ -33,14 +36,15 @@ pub(crate) fn render_tool_result_from(
     store: Option<&dyn ResultStore>,
 ) -> Output {
     let mut media_budget = limits.result_media_bytes;
-    // Not `collect`: it would reuse the allocation of the larger input blocks and shrink it, which
-    // costs a reallocation.
+    // `collect` would reuse the allocation of the input blocks. These are larger, so it would then
+    // reallocate to shrink it.
     let mut blocks = Vec::with_capacity(result.content.len());
     let render = |block| render_block(block, server, &mut media_budget);
     blocks.extend(result.content.into_iter().map(render));
-    // A result with text repeats the structured content there.
-    let has_text = |block: &Block| matches!(block, Block::Text { .. });
-    if let (false, Some(structured)) = (blocks.iter().any(has_text), &result.structured_content) {
+    // Servers usually repeat the structured content as text. Without any text, the model would not
+    // see the structured content.
+    let is_text = |block: &Block| matches!(block, Block::Text { .. });
+    if let (false, Some(structured)) = (blocks.iter().any(is_text), &result.structured_content) {
         let text = sanitize(structured.as_str()).into_owned();
         blocks.push(Block::Text { text });
     }
@@ -62,8 +66,8 @@ pub(crate) fn render_tool_result_from(
 }
 
 impl Output {
-    /// Drops structured content that exceeds the limit, because a part of it is not valid JSON. The
-    /// whole goes to `store`.
+    /// Removes structured content that exceeds the limit, and stores it. It is not cut, because a
+    /// part of it would not be valid JSON.
     fn drop_large_structured(&mut self, max_bytes: usize, store: Option<&dyn ResultStore>) {
         let is_large = |json: &mut Json| json.as_str().len() > max_bytes;
         let Some(structured) = self.structured.take_if(is_large) else {
@@ -76,7 +80,7 @@ impl Output {
         self.stored = store.and_then(|store| store.store(structured.as_str()).ok());
     }
 
-    /// Limits the text of all blocks together. Images and audio stay.
+    /// Truncates the texts of all blocks to a common limit. Images and audio stay.
     fn truncate_text(&mut self, max_bytes: usize, store: Option<&dyn ResultStore>) {
         let texts: Vec<_> = self.blocks.iter().filter_map(LimitedText::new).collect();
         let Some(mut truncation) = truncate_texts(&texts, max_bytes, store) else {
@@ -136,13 +140,14 @@ pub(super) fn render_block(
     }
 }
 
-/// The data and the type of media, or a description if the data is invalid or too large.
+/// Returns the data and the MIME type of an image or audio. Returns a description if the data is
+/// invalid or exceeds the budget.
 fn take_media(
     kind: &str,
     content: MediaContent,
     media_budget: &mut usize,
 ) -> Result<(String, String), Block> {
-    let mime_type = field(&content.mime_type, MAX_FIELD_BYTES).into_owned();
+    let mime_type = one_line(&content.mime_type, MAX_FIELD_BYTES).into_owned();
     let describe = |problem: &str| Block::Described {
         description: format!("[{kind}: {mime_type}, {problem}]"),
         raw: None,
@@ -157,7 +162,7 @@ fn take_media(
     Ok((content.data, mime_type))
 }
 
-/// Reduces the budget by the size of the data. Returns whether the budget was sufficient.
+/// Subtracts the size of the data from the budget. Returns `false` if the budget is too small.
 fn take_budget(data: Option<&str>, budget: &mut usize) -> bool {
     let rest = budget.checked_sub(data.map_or(0, str::len));
     *budget = rest.unwrap_or(*budget);
@@ -172,7 +177,7 @@ fn describe_link(link: &ResourceLink, server: Option<&ServerName>) -> String {
     let server = server.map(|server| format!(" of server {server}"));
     let size = link.size.map(|size| format!("{size} bytes"));
     let details: Vec<Cow<'_, str>> = (link.mime_type.as_deref())
-        .map(|mime| field(mime, MAX_FIELD_BYTES))
+        .map(|mime| one_line(mime, MAX_FIELD_BYTES))
         .into_iter()
         .chain(size.map(Cow::Owned))
         .collect();
@@ -184,20 +189,20 @@ fn describe_link(link: &ResourceLink, server: Option<&ServerName>) -> String {
     let colon = if description.is_empty() { "" } else { ": " };
     format!(
         "[resource link: {} <{}>{}{details}{colon}{}]",
-        field(&link.name, MAX_FIELD_BYTES),
-        field(&link.uri, MAX_URI_BYTES),
+        one_line(&link.name, MAX_FIELD_BYTES),
+        one_line(&link.uri, MAX_URI_BYTES),
         server.unwrap_or_default(),
-        field(description, MAX_FIELD_BYTES),
+        one_line(description, MAX_FIELD_BYTES),
     )
 }
 
 fn describe_resource(resource: &ResourceBody) -> String {
-    let uri = field(&resource.uri, MAX_URI_BYTES);
+    let uri = one_line(&resource.uri, MAX_URI_BYTES);
     match (&resource.text, &resource.blob) {
         (Some(_), _) => format!("[resource <{uri}>]"),
         (None, Some(blob)) => {
             let mime = resource.mime_type.as_deref();
-            let mime = field(mime.unwrap_or("unknown type"), MAX_FIELD_BYTES);
+            let mime = one_line(mime.unwrap_or("unknown type"), MAX_FIELD_BYTES);
             let size = base64::decoded_len(blob);
             format!("[resource <{uri}> ({mime}, {size} bytes of binary data)]")
         }
@@ -205,6 +210,7 @@ fn describe_resource(resource: &ResourceBody) -> String {
     }
 }
 
+/// Describes a block whose type the host does not know.
 fn describe_unknown(raw: &Json) -> String {
     #[derive(Deserialize)]
     struct Tagged {
@@ -215,7 +221,7 @@ fn describe_unknown(raw: &Json) -> String {
         Ok(Tagged { r#type: kind }) => {
             format!(
                 "[content of type {:?}, {size} bytes, cannot be shown]",
-                field(&kind, MAX_FIELD_BYTES)
+                one_line(&kind, MAX_FIELD_BYTES)
             )
         }
         Err(_) => format!("[content of unknown type, {size} bytes, cannot be shown]"),

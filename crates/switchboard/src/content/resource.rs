@@ -1,31 +1,31 @@
-//! Renders a resource for a model: texts are sanitized and bounded, binary data is saved to files.
+//! Renders a resource for a model: sanitizes and truncates texts, saves binary data to files.
 //!
-//! The declared type of binary data is not trusted ([`FileType`]), and no text of the server becomes
-//! part of a file name. Invariant: every text is sanitized, all texts together are within the limit,
-//! plus one marker, and binary data is in a file or left out.
+//! Invariant: every text is sanitized, and all texts together are within the limit, plus one marker.
+//! The extension of a file depends on its content ([`FileType`]), and its name contains nothing that
+//! the server sent.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 use switchboard_wire::mcp::{ReadResourceResult, ResourceBody};
+use switchboard_wire::text::one_line;
 
 use super::truncate::{LimitedText, truncate_texts};
 use super::{
-    FileType, MAX_FIELD_BYTES, MAX_URI_BYTES, ResultHandle, ResultStore, base64, field,
-    sanitize_owned,
+    FileType, MAX_FIELD_BYTES, MAX_URI_BYTES, ResultHandle, ResultStore, base64, sanitize_owned,
 };
 use crate::limits::Limits;
 
-/// How many parts of one resource are saved to files. Further parts are described.
+/// Maximum number of files for one resource. Further binary parts are not saved.
 const MAX_FILES: usize = 100;
 
-/// A resource, rendered for a model. Its JSON has the member `contents` only.
+/// A resource, rendered for a model. Its JSON has only the member `contents`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RenderedResource {
     /// The parts, in order.
     pub contents: Vec<RenderedPart>,
-    /// Findings of the host: what was left out, wrong types.
+    /// Remarks of the host: what was left out, and wrong MIME types.
     #[serde(skip)]
     pub notes: Vec<String>,
     /// The handle of the full text, if the text was cut and stored.
@@ -52,7 +52,7 @@ pub struct RenderedPart {
 }
 
 /// Renders a resource. Text that exceeds the limit is cut, and the full text goes to `store`. Binary
-/// data is saved there.
+/// data goes to files of `store`.
 pub fn render_resource(
     result: ReadResourceResult,
     limits: &Limits,
@@ -77,7 +77,7 @@ pub fn render_resource(
 }
 
 impl RenderedResource {
-    /// Limits the texts of all parts together.
+    /// Truncates the texts of all parts to a common limit.
     fn truncate_text(&mut self, max_bytes: usize, store: Option<&dyn ResultStore>) {
         let texts = self.contents.iter().filter_map(|part| part.text.as_deref());
         let texts = texts.map(|text| LimitedText {
@@ -99,7 +99,8 @@ impl RenderedResource {
     }
 }
 
-/// Renders one part. Returns a note if its data was not saved or contradicts its declared type.
+/// Renders one part. Also returns a note if its data was not saved or contradicts its declared type.
+/// `files` counts the files of the resource.
 fn render_part(
     body: ResourceBody,
     files: &mut usize,
@@ -107,8 +108,8 @@ fn render_part(
 ) -> (RenderedPart, Option<String>) {
     let declared = body.mime_type.as_deref();
     let mut part = RenderedPart {
-        uri: field(&body.uri, MAX_URI_BYTES).into_owned(),
-        mime_type: declared.map(|declared| field(declared, MAX_FIELD_BYTES).into_owned()),
+        uri: one_line(&body.uri, MAX_URI_BYTES).into_owned(),
+        mime_type: declared.map(|declared| one_line(declared, MAX_FIELD_BYTES).into_owned()),
         ..RenderedPart::default()
     };
     let Some(blob) = body.blob.filter(|_| body.text.is_none()) else {
@@ -214,14 +215,11 @@ mod tests {
             text("12345678"),
             blob(PIXEL, "image/png"),
             text("abcdefgh"),
-            text("never seen"),
+            text("removed"),
         ];
         let rendered = render_resource(read(parts), &limits, Some(&store));
         let handle = rendered.stored.unwrap();
-        assert_eq!(
-            store.read(&handle).unwrap(),
-            "12345678\nabcdefgh\nnever seen"
-        );
+        assert_eq!(store.read(&handle).unwrap(), "12345678\nabcdefgh\nremoved");
         let texts: Vec<_> = (rendered.contents.iter())
             .map(|part| part.text.as_deref())
             .collect();
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn r7_html_declared_as_image_is_saved_as_text() {
+    fn html_declared_as_image_is_saved_as_text() {
         let (_temporary, store) = store();
         let page = "PGh0bWw+PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==";
         let result = read(vec![blob(page, "image/png")]);

@@ -1,10 +1,10 @@
-//! Stores the full text of results that were cut, and binary data as files.
+//! Stores the full text of truncated results in memory or in a directory, and binary data in files.
 //!
 //! The module does not decide what to store. Files of a [`DirectoryResultStore`] are never deleted
 //! automatically: call [`DirectoryResultStore::prune`] or delete the directory.
 //!
-//! Invariant: a file name consists of a random handle and a fixed extension, and contains nothing that
-//! a server sent.
+//! Invariant: a file name consists of a random handle and an extension of [`FileType`]. It contains
+//! nothing that a server sent.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,8 +23,8 @@ mod prune;
 #[cfg(test)]
 mod tests;
 
-const PREFIX: &str = "result-";
-const DIGITS: usize = 32;
+const HANDLE_PREFIX: &str = "result-";
+const HANDLE_DIGITS: usize = 32;
 
 /// Stores the full text of results.
 pub trait ResultStore: Send + Sync {
@@ -34,8 +34,8 @@ pub trait ResultStore: Send + Sync {
     /// Reads a stored text.
     fn read(&self, handle: &ResultHandle) -> io::Result<String>;
 
-    /// Saves binary data as a file and returns its path. The default implementation supports no
-    /// files.
+    /// Saves binary data to a file and returns its path. The default implementation returns
+    /// [`io::ErrorKind::Unsupported`].
     fn store_file(&self, bytes: &[u8], file_type: FileType) -> io::Result<PathBuf> {
         let _ = (bytes, file_type);
         Err(io::Error::new(
@@ -57,7 +57,7 @@ impl ResultHandle {
 
 impl fmt::Display for ResultHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{:032x}", self.0)
+        write!(f, "{HANDLE_PREFIX}{:032x}", self.0)
     }
 }
 
@@ -75,16 +75,18 @@ impl Serialize for ResultHandle {
 
 /// The text is not a handle of a stored result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a handle is `{PREFIX}` and {DIGITS} hexadecimal digits")]
+#[error("a handle is `{HANDLE_PREFIX}` and {HANDLE_DIGITS} hexadecimal digits")]
 pub struct InvalidResultHandle;
 
 impl FromStr for ResultHandle {
     type Err = InvalidResultHandle;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.strip_prefix(PREFIX).ok_or(InvalidResultHandle)?;
+        let digits = text
+            .strip_prefix(HANDLE_PREFIX)
+            .ok_or(InvalidResultHandle)?;
         let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if digits.len() != DIGITS || !digits.bytes().all(is_digit) {
+        if digits.len() != HANDLE_DIGITS || !digits.bytes().all(is_digit) {
             return Err(InvalidResultHandle);
         }
         u128::from_str_radix(digits, 16)
@@ -93,15 +95,14 @@ impl FromStr for ResultHandle {
     }
 }
 
-/// Stores each text as a file that only its owner can read. The directory is created when it is first
-/// needed.
+/// Stores each text in a file that only its owner can read. The first write creates the directory.
 #[derive(Debug)]
 pub struct DirectoryResultStore {
     directory: PathBuf,
 }
 
 impl DirectoryResultStore {
-    /// A store in `directory`, which need not exist.
+    /// A store in `directory`. The directory does not have to exist.
     pub fn new(directory: PathBuf) -> Self {
         Self { directory }
     }
@@ -113,16 +114,16 @@ impl DirectoryResultStore {
 
     fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         create_private_dir(&self.directory)?;
-        let mut file = create(path)?;
+        let mut file = create_new_file(path)?;
         file.write_all(content).inspect_err(|_| {
-            // A partial file with a valid name would look complete.
+            // A partial file would look like a complete one.
             fs::remove_file(path).ok();
         })
     }
 }
 
-/// Creates a file that does not exist yet. Does not follow a symbolic link.
-fn create(path: &Path) -> io::Result<File> {
+/// Creates a file that only its owner can read. Fails if the path exists, also as a symbolic link.
+fn create_new_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -156,7 +157,7 @@ impl ResultStore for DirectoryResultStore {
     }
 }
 
-/// Creates the directory so that only its owner can access it.
+/// Creates a directory that only its owner can access, unless it exists.
 fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -166,7 +167,7 @@ fn create_private_dir(directory: &Path) -> io::Result<()> {
     check_private_dir(directory)
 }
 
-/// Rejects a symbolic link, and a directory that others can write to.
+/// Rejects a symbolic link, and a directory that other users can write to.
 fn check_private_dir(directory: &Path) -> io::Result<()> {
     if fs::symlink_metadata(directory)?.is_symlink() {
         return Err(io::Error::new(
@@ -188,7 +189,7 @@ fn check_private_dir(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Stores texts in memory, up to a limit.
+/// Stores texts in memory, up to a total size.
 #[derive(Debug)]
 pub struct MemoryResultStore {
     max_bytes: usize,
@@ -238,7 +239,7 @@ impl ResultStore for MemoryResultStore {
         stored
             .texts
             .iter()
-            .find(|(own, _)| own == handle)
+            .find(|(stored_handle, _)| stored_handle == handle)
             .map(|(_, text)| text.clone())
             .ok_or_else(|| {
                 io::Error::new(io::ErrorKind::NotFound, "not stored, or already dropped")

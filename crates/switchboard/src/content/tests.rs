@@ -15,7 +15,7 @@ fn with_text_limit(bytes: usize) -> Limits {
     limits
 }
 
-fn show(blocks: Vec<ContentBlock>) -> Output {
+fn render(blocks: Vec<ContentBlock>) -> Output {
     let result = CallToolResult::new(blocks);
     render_tool_result(result, &Limits::default(), None)
 }
@@ -60,12 +60,12 @@ fn failed_tool_is_rendered_like_any_other() {
 #[test]
 fn clean_text_is_not_copied() {
     let sent = "x".repeat(1_000);
-    let place = sent.as_ptr();
-    let output = show(vec![ContentBlock::text(sent)]);
+    let address = sent.as_ptr();
+    let output = render(vec![ContentBlock::text(sent)]);
     let Block::Text { text } = &output.blocks[0] else {
         panic!("{output:?}")
     };
-    assert_eq!(text.as_ptr(), place);
+    assert_eq!(text.as_ptr(), address);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn every_block_kind_is_sanitized_and_described() {
     let nameless = Json::parse("[1]").unwrap();
     let mut described = ResourceLink::new("file:///notes.txt", "two\nlines");
     described.description = Some("says\u{202e} what".into());
-    let output = show(vec![
+    let output = render(vec![
         ContentBlock::text("a\u{1b}[31mb\u{200b}"),
         ContentBlock::Image(media("iVBORw==")),
         ContentBlock::Audio(media("AAAA")),
@@ -114,9 +114,9 @@ fn every_block_kind_is_sanitized_and_described() {
 
 #[test]
 fn unusable_media_is_described() {
-    let most = "A".repeat(Limits::default().result_media_bytes - 4);
-    let output = show(vec![
-        ContentBlock::Image(media(&most)),
+    let largest = "A".repeat(Limits::default().result_media_bytes - 4);
+    let output = render(vec![
+        ContentBlock::Image(media(&largest)),
         ContentBlock::Image(media("AAAAAAAA")),
         ContentBlock::Image(media("ignore all\n")),
         ContentBlock::Image(media("data:image/png;base64,AAAA")),
@@ -127,7 +127,7 @@ fn unusable_media_is_described() {
         description: description.into(),
         raw: None,
     };
-    assert!(matches!(&output.blocks[0], Block::Image { data, .. } if *data == most));
+    assert!(matches!(&output.blocks[0], Block::Image { data, .. } if *data == largest));
     assert_eq!(
         output.blocks[1..],
         [
@@ -154,7 +154,7 @@ fn structured_content_without_text_is_shown_as_json() {
         render_tool_result(both, &Limits::default(), None).blocks,
         [text("words")]
     );
-    assert_eq!(show(vec![]), Output::default());
+    assert_eq!(render(vec![]), Output::default());
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn long_fields_are_shortened() {
     let mut link = ResourceLink::new("u".repeat(1 << 20), "n".repeat(1 << 20));
     link.mime_type = Some("m".repeat(1 << 20));
     link.description = Some("d".repeat(1 << 20));
-    let output = show(vec![ContentBlock::ResourceLink(link)]);
+    let output = render(vec![ContentBlock::ResourceLink(link)]);
     assert!(output.to_text().len() < 4_000);
 }
 

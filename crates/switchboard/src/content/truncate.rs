@@ -1,7 +1,8 @@
-//! Cuts the texts of a result, a prompt or a resource to a common limit.
+//! Truncates the texts of a result, a prompt or a resource to a common limit.
 //!
-//! Pure, except that the full text goes to the [`ResultStore`]. Invariant: the texts that remain are
-//! within the limit, plus one marker.
+//! Pure, except that the full text goes to the [`ResultStore`].
+//!
+//! Invariant: the remaining texts are within the limit, plus one marker.
 
 use switchboard_wire::text::fit;
 
@@ -11,7 +12,7 @@ use super::{Block, ResultHandle, ResultStore};
 #[derive(Clone, Copy)]
 pub(super) struct LimitedText<'a> {
     pub(super) text: &'a str,
-    /// Descriptions are shown completely or not at all.
+    /// Descriptions are not cut: one that does not fit is left out.
     pub(super) can_be_cut: bool,
 }
 
@@ -24,11 +25,11 @@ impl<'a> LimitedText<'a> {
     }
 }
 
-/// The effect of a limit on a sequence of texts: texts before `index` stay, the text at `index` is
-/// replaced, texts after it are removed.
+/// What to do to a sequence of texts that exceeds the limit: keep the texts before `index`, replace the
+/// text at `index`, and remove the texts after it.
 pub(super) struct Truncation {
     pub(super) index: usize,
-    /// The beginning of the text, and the marker.
+    /// The beginning of the text at `index`, and the marker.
     pub(super) replacement: String,
     /// The handle of the full text.
     pub(super) stored: Option<ResultHandle>,
@@ -36,26 +37,26 @@ pub(super) struct Truncation {
     pub(super) note: Option<String>,
 }
 
-/// Limits the texts, joined by line ends, to `max_bytes`. Stores the full text if it is longer.
-/// Returns `None` if the texts are within the limit.
+/// Truncates the texts, joined by line ends, to `max_bytes`, and stores the full text. Returns `None`
+/// if the texts are within the limit.
 pub(super) fn truncate_texts(
     texts: &[LimitedText<'_>],
     max_bytes: usize,
     store: Option<&dyn ResultStore>,
 ) -> Option<Truncation> {
-    let total = texts.iter().map(|text| text.text.len() + 1).sum::<usize>();
-    let total = total.saturating_sub(1);
-    if total <= max_bytes {
+    let total_bytes = texts.iter().map(|text| text.text.len() + 1).sum::<usize>();
+    let total_bytes = total_bytes.saturating_sub(1);
+    if total_bytes <= max_bytes {
         return None;
     }
     let (stored, note) = store_full_text(texts, store);
-    // The end of the last text that fits.
-    let mut shown = None::<usize>;
+    // The end of the last text that fits, as an offset in the joined texts.
+    let mut fitting_end = None::<usize>;
     for (index, limited) in texts.iter().enumerate() {
-        let start = shown.map_or(0, |shown| shown + 1);
+        let start = fitting_end.map_or(0, |end| end + 1);
         let room = max_bytes.saturating_sub(start);
         if start <= max_bytes && limited.text.len() <= room {
-            shown = Some(start + limited.text.len());
+            fitting_end = Some(start + limited.text.len());
             continue;
         }
         let part = if limited.can_be_cut {
@@ -63,8 +64,8 @@ pub(super) fn truncate_texts(
         } else {
             ""
         };
-        let shown = match part.len() {
-            0 => shown.unwrap_or_default(),
+        let shown_bytes = match part.len() {
+            0 => fitting_end.unwrap_or_default(),
             bytes => start + bytes,
         };
         let line_end = if part.is_empty() || part.ends_with('\n') {
@@ -72,7 +73,7 @@ pub(super) fn truncate_texts(
         } else {
             "\n"
         };
-        let marker = truncation_marker(total, shown, stored.as_ref());
+        let marker = truncation_marker(total_bytes, shown_bytes, stored.as_ref());
         return Some(Truncation {
             index,
             replacement: [part, line_end, &marker].concat(),
@@ -101,7 +102,7 @@ fn store_full_text(
 }
 
 impl Truncation {
-    /// Applies the truncation to a list whose items have blocks. Items without text stay.
+    /// Truncates a list of items with one block each. Items without text stay.
     pub(super) fn apply<T>(&mut self, items: &mut Vec<T>, block: fn(&mut T) -> &mut Block) {
         let mut next_text = 0;
         items.retain_mut(|item| {
@@ -121,13 +122,18 @@ impl Truncation {
     }
 }
 
-/// The text at the end of a cut text: its full size, how much is shown, and where the rest is.
-pub fn truncation_marker(total: usize, shown: usize, stored: Option<&ResultHandle>) -> String {
+/// The marker at the end of a truncated text. Gives the size of the full text, the size of the shown
+/// part, and the handle of the stored text.
+pub fn truncation_marker(
+    total_bytes: usize,
+    shown_bytes: usize,
+    stored: Option<&ResultHandle>,
+) -> String {
     let rest = match stored {
         Some(handle) => format!("full text stored as {handle}"),
         None => "the rest was discarded".to_owned(),
     };
-    format!("[truncated: {total} bytes total, first {shown} shown; {rest}]")
+    format!("[truncated: {total_bytes} bytes total, first {shown_bytes} shown; {rest}]")
 }
 
 #[cfg(test)]

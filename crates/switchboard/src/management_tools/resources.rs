@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use switchboard_server::ToolResult;
 use switchboard_wire::mcp::Resource;
+use switchboard_wire::text::one_line;
 
 use super::{OptionalServer, json_output};
-use crate::content::{Block, Output, field, sanitize};
+use crate::content::{Block, Output, sanitize};
 use crate::host::Host;
 use crate::query::ServerItem;
 
@@ -41,13 +42,13 @@ impl ListedResource {
         let is_clean = sanitize(uri) == *uri && !uri.chars().any(char::is_control);
         is_clean.then(|| Self {
             uri: uri.clone(),
-            name: field(title.as_ref().unwrap_or(name), MAX_NAME_BYTES).into_owned(),
+            name: one_line(title.as_ref().unwrap_or(name), MAX_NAME_BYTES).into_owned(),
             mime_type: mime_type
                 .as_ref()
-                .map(|mime_type| field(mime_type, MAX_NAME_BYTES).into_owned()),
+                .map(|mime_type| one_line(mime_type, MAX_NAME_BYTES).into_owned()),
             description: description
                 .as_ref()
-                .map(|text| field(text, MAX_DESCRIPTION_BYTES).into_owned()),
+                .map(|text| one_line(text, MAX_DESCRIPTION_BYTES).into_owned()),
             server: resource.server.to_string(),
         })
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{DirectoryResultStore, ResultHandle, check_private_dir};
 
-/// The longest extension that the store creates.
+/// The length of the longest extension in [`FileType::extension`](super::FileType::extension).
 const MAX_EXTENSION_LEN: usize = 4;
 
 /// A file of the store.
@@ -40,7 +40,7 @@ impl DirectoryResultStore {
         let mut bytes = files.iter().map(|file| file.bytes).sum::<u64>();
         let mut removed = 0;
         for file in files {
-            // A modification time in the future counts as new.
+            // A modification time in the future gives the age zero.
             let age = now.duration_since(file.modified).unwrap_or_default();
             if age <= max_age && bytes <= max_total_bytes {
                 break;
@@ -70,13 +70,14 @@ impl StoredFile {
 
 /// Whether the name is a handle, with or without an extension.
 fn is_result_file_name(name: &str) -> bool {
-    let is_valid = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9');
+    let is_extension_char = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9');
     let (handle, extension) = match name.split_once('.') {
         Some((handle, extension)) => (handle, Some(extension)),
         None => (name, None),
     };
     handle.parse::<ResultHandle>().is_ok()
         && extension.is_none_or(|extension| {
-            (1..=MAX_EXTENSION_LEN).contains(&extension.len()) && extension.bytes().all(is_valid)
+            (1..=MAX_EXTENSION_LEN).contains(&extension.len())
+                && extension.bytes().all(is_extension_char)
         })
 }

@@ -11,7 +11,10 @@ fn mode(path: &Path) -> u32 {
 fn handle_round_trips_through_text() {
     let handle = ResultHandle::random();
     assert_eq!(handle.to_string().parse(), Ok(handle));
-    assert_eq!(handle.to_string().len(), PREFIX.len() + DIGITS);
+    assert_eq!(
+        handle.to_string().len(),
+        HANDLE_PREFIX.len() + HANDLE_DIGITS
+    );
     let low: ResultHandle = "result-00000000000000000000000000000001".parse().unwrap();
     assert_eq!(low, ResultHandle(1));
     for text in [
@@ -73,7 +76,7 @@ fn symlinked_file_is_not_followed() {
         io::ErrorKind::InvalidInput
     );
     assert_eq!(
-        create(&store.path(&handle)).unwrap_err().kind(),
+        create_new_file(&store.path(&handle)).unwrap_err().kind(),
         io::ErrorKind::AlreadyExists
     );
 }
@@ -81,11 +84,11 @@ fn symlinked_file_is_not_followed() {
 #[test]
 fn unknown_handle_is_not_found() {
     let temporary = tempfile::tempdir().unwrap();
-    let spills: [&dyn ResultStore; 2] = [
+    let stores: [&dyn ResultStore; 2] = [
         &DirectoryResultStore::new(temporary.path().join("results")),
         &MemoryResultStore::new(10),
     ];
-    for store in spills {
+    for store in stores {
         let error = store.read(&ResultHandle(1)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
@@ -111,7 +114,7 @@ fn memory_store_drops_oldest_text() {
 }
 
 #[test]
-fn r3_saved_file_has_random_name_and_is_private() {
+fn saved_file_has_random_name_and_is_private() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path().join("results");
     let store = DirectoryResultStore::new(directory.clone());
@@ -157,7 +160,7 @@ fn prune_deletes_by_age_then_size() {
 }
 
 #[test]
-fn r2_prune_ignores_foreign_files_and_links() {
+fn prune_ignores_links_and_files_of_others() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path().join("results");
     let store = DirectoryResultStore::new(directory.clone());
@@ -174,11 +177,11 @@ fn r2_prune_ignores_foreign_files_and_links() {
     ];
     for name in &others {
         let path = directory.join(name);
-        fs::write(&path, "foreign").unwrap();
+        fs::write(&path, "not ours").unwrap();
         age(&path, 9);
     }
     let elsewhere = temporary.path().join(ResultHandle::random().to_string());
-    fs::write(&elsewhere, "foreign").unwrap();
+    fs::write(&elsewhere, "not ours").unwrap();
     age(&elsewhere, 9);
     symlink(&elsewhere, directory.join(&handle)).unwrap();
     fs::create_dir(directory.join(format!("{handle}.bin"))).unwrap();
@@ -189,7 +192,7 @@ fn r2_prune_ignores_foreign_files_and_links() {
     assert_eq!(left, others.len() + 2);
     assert!(elsewhere.exists());
 
-    // A symbolic link in place of the directory is not followed either.
+    // The directory itself must not be a symbolic link.
     let link = temporary.path().join("link");
     symlink(temporary.path(), &link).unwrap();
     let denied = DirectoryResultStore::new(link)
@@ -200,7 +203,7 @@ fn r2_prune_ignores_foreign_files_and_links() {
 }
 
 #[test]
-fn r2_symlinked_directory_is_not_followed() {
+fn symlinked_directory_is_not_followed() {
     let temporary = tempfile::tempdir().unwrap();
     let elsewhere = temporary.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -215,14 +218,14 @@ fn r2_symlinked_directory_is_not_followed() {
 }
 
 #[test]
-fn r2_symlinked_data_file_is_not_followed() {
+fn symlinked_data_file_is_not_followed() {
     let temporary = tempfile::tempdir().unwrap();
     let secret = temporary.path().join("secret");
     fs::write(&secret, "secret").unwrap();
     let link = temporary.path().join("result.png");
     symlink(&secret, &link).unwrap();
     assert_eq!(
-        create(&link).unwrap_err().kind(),
+        create_new_file(&link).unwrap_err().kind(),
         io::ErrorKind::AlreadyExists
     );
     assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
