@@ -1,8 +1,7 @@
 //! Permission rules: decide whether a tool may be called, and why.
 //!
-//! Pure: rules are compiled once, and evaluating them does no I/O. The module neither reads settings
-//! nor asks users, and does not know which projects are trusted. The program that builds a [`Policy`]
-//! leaves out the rules that do not apply.
+//! Pure. The module does not read settings and does not ask users. It does not know which projects are
+//! trusted: the program that builds a [`Policy`] leaves out the rules of other projects.
 //!
 //! A rule matches tools by a pattern, in which `s`, `t` and `name` are globs (`*`, `?`, `[…]`):
 //!
@@ -14,8 +13,8 @@
 //! | `name` | local tools of that name |
 //!
 //! An allow is compared only with the pair of server name and tool name. A deny or an ask is also
-//! compared with the wire name, in parts and as a whole, so that it applies to every spelling that its
-//! author may have seen.
+//! compared with the wire name, as a whole and split into server and tool. So it matches whichever
+//! name its author wrote.
 //!
 //! A rule can be limited to some servers, to tools that declare a hint, and to calls whose arguments
 //! match (`permission/arguments.rs`).
@@ -63,7 +62,7 @@ impl Action {
         }
     }
 
-    /// How a rule with this action matches.
+    /// How strictly a rule with this action matches.
     fn match_mode(self) -> MatchMode {
         match self {
             Self::Allow => MatchMode::Exact,
@@ -94,13 +93,14 @@ impl FromStr for Action {
     }
 }
 
-/// How much a pattern matches. A rule must never allow more than its author meant, and never deny
+/// How strictly a pattern matches. An allow must not match more than its author meant, and a deny not
 /// less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MatchMode {
-    /// For allows: the pair of server and tool, and the argument value as it is.
+    /// For allows. Compares the pair of server and tool, and argument values as they are.
     Exact,
-    /// For denies and asks: every spelling of the tool and of the value, and unknown values.
+    /// For denies and asks. Also compares the wire name and other forms of argument values, and matches
+    /// unknown arguments.
     Broad,
 }
 

@@ -12,17 +12,17 @@
 //!
 //! What matches depends on the [`MatchMode`]:
 //!
-//! - *Exact* (allow): the value as it is. A glob with a wildcard does not match a value that could be
-//!   a path out of what the glob names: a `..` segment anywhere in the value, also percent-encoded or
-//!   with invisible characters in it; a NUL; nested percent codes or ones that are not UTF-8;
-//!   characters that look like a dot, a slash or a backslash.
-//! - *Broad* (deny and ask): every form of the value. Everything inside a list or an object, keys
-//!   included; a number such as `7.0` also as `7`; a string also trimmed, then percent-decoded, then
-//!   with `\` as `/`, then without `file://`, and each of these with `.`, `..` and doubled `/`
-//!   resolved.
+//! - *Exact* (allow): compares the value as it is. A glob with a wildcard does not match a value that
+//!   could be a path out of the directory in the glob: a value with a `..` segment, also if the
+//!   segment is percent-encoded or contains invisible characters; with a NUL; with percent codes that
+//!   are nested or are not UTF-8; with characters that look like a dot, a slash or a backslash.
+//! - *Broad* (deny and ask): compares every form of the value. For a list or an object, also
+//!   everything in it, including keys. For a number such as `7.0`, also `7`. For a string, also the
+//!   string trimmed, then percent-decoded, then with `\` as `/`, then without `file://`, and each of
+//!   these with `.`, `..` and doubled `/` resolved.
 //!
-//! A value that is too large to be compared, and arguments that are not known, match in broad mode
-//! and do not match in exact mode.
+//! Values that are too large and arguments that are not known match in broad mode and do not match
+//! in exact mode.
 //!
 //! Invariant: everything that matches in exact mode also matches in broad mode.
 
@@ -35,10 +35,10 @@ use super::MatchMode;
 use super::glob::{Glob, GlobContext};
 use super::pattern::PatternProblem;
 
-/// Larger values are not compared, because matching takes up to glob length × value length steps.
+/// Larger values are not compared, because a comparison takes up to glob length × value length steps.
 const MAX_VALUE_BYTES: usize = 1024 * 1024;
 
-/// Deeper values are not compared. Parsed JSON is never that deep.
+/// Deeper values are not compared. JSON that `serde_json` parsed is never deeper.
 const MAX_VALUE_DEPTH: usize = 128;
 
 /// One condition of a rule.
@@ -51,7 +51,7 @@ pub(super) struct ArgumentCondition {
 #[derive(Clone, Debug)]
 enum ArgumentSelector {
     All,
-    /// The keys on the path to a value, at least one.
+    /// The keys on the path to one value. At least one key.
     Value(Box<[Box<str>]>),
 }
 
@@ -90,7 +90,7 @@ impl ArgumentCondition {
         };
         match &self.selector {
             ArgumentSelector::All => self.matches_json(arguments, mode),
-            ArgumentSelector::Value(keys) => match find(arguments, keys) {
+            ArgumentSelector::Value(keys) => match find_value(arguments, keys) {
                 None => false,
                 Some(value) if !is_small_enough(value) => mode.is_broad(),
                 Some(value) if mode.is_broad() => self.matches_any_form(value),
@@ -104,7 +104,7 @@ impl ArgumentCondition {
 
     fn matches_json(&self, arguments: &Map<String, Value>, mode: MatchMode) -> bool {
         let mut budget = MAX_VALUE_BYTES;
-        if !members_fit(arguments, MAX_VALUE_DEPTH, &mut budget) {
+        if !members_are_within_budget(arguments, MAX_VALUE_DEPTH, &mut budget) {
             return mode.is_broad();
         }
         let has_no_path_escape = || {
@@ -155,43 +155,49 @@ fn unescape_pointer(key: &str) -> Box<str> {
     key.replace("~1", "/").replace("~0", "~").into()
 }
 
-fn find<'a>(arguments: &'a Map<String, Value>, keys: &[Box<str>]) -> Option<&'a Value> {
+fn find_value<'a>(arguments: &'a Map<String, Value>, keys: &[Box<str>]) -> Option<&'a Value> {
     let (first, rest) = keys.split_first()?;
     rest.iter()
         .try_fold(arguments.get(&**first)?, |value, key| match value {
             Value::Object(members) => members.get(&**key),
-            Value::Array(items) => items.get(list_index(key)?),
+            Value::Array(items) => items.get(parse_list_index(key)?),
             _ => None,
         })
 }
 
-fn list_index(key: &str) -> Option<usize> {
+fn parse_list_index(key: &str) -> Option<usize> {
     let is_canonical = key == "0" || !key.starts_with(['0', '+']);
     is_canonical.then(|| key.parse().ok()).flatten()
 }
 
 fn is_small_enough(value: &Value) -> bool {
-    fits(value, MAX_VALUE_DEPTH, &mut MAX_VALUE_BYTES.clone())
+    is_within_budget(value, MAX_VALUE_DEPTH, &mut MAX_VALUE_BYTES.clone())
 }
 
-/// Whether the value is within the depth and the byte budget. Reduces the budget by a lower bound of
-/// the size of its text.
-fn fits(value: &Value, depth: usize, budget: &mut usize) -> bool {
+/// Whether the value is within the depth and the byte budget. Subtracts a lower bound of the size of
+/// its text from the budget.
+fn is_within_budget(value: &Value, depth: usize, budget: &mut usize) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => consume(budget, 1),
         Value::String(text) => consume(budget, text.len()),
         Value::Array(_) | Value::Object(_) if depth == 0 => false,
         Value::Array(items) => {
             let mut items = items.iter();
-            items.all(|item| consume(budget, 1) && fits(item, depth - 1, budget))
+            items.all(|item| consume(budget, 1) && is_within_budget(item, depth - 1, budget))
         }
-        Value::Object(members) => members_fit(members, depth - 1, budget),
+        Value::Object(members) => members_are_within_budget(members, depth - 1, budget),
     }
 }
 
-fn members_fit(members: &Map<String, Value>, depth: usize, budget: &mut usize) -> bool {
+fn members_are_within_budget(
+    members: &Map<String, Value>,
+    depth: usize,
+    budget: &mut usize,
+) -> bool {
     let mut members = members.iter();
-    members.all(|(key, value)| consume(budget, key.len() + 1) && fits(value, depth, budget))
+    members.all(|(key, value)| {
+        consume(budget, key.len() + 1) && is_within_budget(value, depth, budget)
+    })
 }
 
 fn consume(budget: &mut usize, bytes: usize) -> bool {
@@ -200,7 +206,7 @@ fn consume(budget: &mut usize, bytes: usize) -> bool {
     rest.is_some()
 }
 
-/// The text of a value that globs are compared with.
+/// The form of a value that globs are compared with.
 fn match_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -253,7 +259,7 @@ fn write_sorted(value: &Value, text: &mut String) {
     }
 }
 
-/// Whether any text in the value could be a path that leaves the directory that a glob names.
+/// Whether any text in the value could be a path that leaves the directory in a glob.
 fn has_path_escape(value: &Value) -> bool {
     match value {
         Value::String(text) => text_has_path_escape(text),
@@ -266,7 +272,7 @@ fn has_path_escape(value: &Value) -> bool {
 }
 
 fn text_has_path_escape(text: &str) -> bool {
-    // A path can be part of a longer text, so these characters end a segment, too.
+    // A path can be part of a longer text. So these characters also end a segment.
     let ends_segment =
         |character: char| character.is_whitespace() || "/\\?#&;=:,|\"'`()<>".contains(character);
     let has_parent_segment = |text: &str| text.split(ends_segment).any(|segment| segment == "..");
@@ -278,8 +284,8 @@ fn text_has_path_escape(text: &str) -> bool {
             && has_parent_segment(&text.replace(is_ignorable_in_path, ""))
 }
 
-/// NUL, which ends a path early; U+FFFD, which percent codes that are not UTF-8 decode to; and
-/// characters that some programs treat as a dot, a slash or a backslash.
+/// Whether the character is NUL, which ends a path early; U+FFFD, the result of decoding percent codes
+/// that are not UTF-8; or a character that some programs treat as a dot, a slash or a backslash.
 fn is_path_lookalike(character: char) -> bool {
     matches!(
         character,
@@ -296,7 +302,7 @@ fn is_path_lookalike(character: char) -> bool {
     )
 }
 
-/// Characters that some programs drop from a path.
+/// Whether some programs remove the character from a path.
 fn is_ignorable_in_path(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -305,18 +311,18 @@ fn is_ignorable_in_path(character: char) -> bool {
         )
 }
 
-/// Whether a text contains a percent code. After one decoding, a server that decodes twice would see
-/// another path.
+/// Whether a text contains a percent code. In a text that was decoded once, such a code is nested: a
+/// server that decodes twice would use another path.
 fn has_percent_code(text: &str) -> bool {
     matches!(Cow::<[u8]>::from(percent_decode_str(text)), Cow::Owned(_))
 }
 
-/// Decodes all percent codes, once.
+/// Decodes all percent codes once. Nested codes stay.
 fn percent_decode(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }
 
-/// The path of a `file:` URL. Other texts are returned unchanged.
+/// Returns the path of a `file:` URL, and other texts unchanged.
 fn strip_file_scheme(text: &str) -> &str {
     let scheme = text.get(..5);
     if !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
@@ -324,7 +330,7 @@ fn strip_file_scheme(text: &str) -> &str {
     }
     let rest = text.get(5..).unwrap_or_default();
     match rest.strip_prefix("//") {
-        // Skips the host.
+        // The path starts after the host.
         Some(rest) => rest.find('/').and_then(|at| rest.get(at..)).unwrap_or(rest),
         None => rest,
     }
@@ -348,7 +354,7 @@ fn decode_path_characters(text: &str) -> Cow<'_, str> {
     Cow::Owned(CODES.into_iter().fold(text.to_owned(), decode))
 }
 
-/// A path with `.`, `..` and doubled `/` resolved, or `None` if that changes nothing.
+/// Resolves `.`, `..` and doubled `/` in a path. Returns `None` if that changes nothing.
 fn normalize_path(text: &str) -> Option<String> {
     let decoded = decode_path_characters(text);
     if !decoded.contains('/') {

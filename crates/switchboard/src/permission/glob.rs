@@ -1,9 +1,9 @@
 //! Globs over names and values: `*`, `?` and `[…]`, anchored at both ends, case-sensitive.
 //!
-//! These are not path globs: `*` matches every separator, and `?` and classes match whole characters.
-//! Path globs compare bytes, and `?` would not match an `é`. Braces and parentheses (`{a,b}`,
-//! `Tool(argument)`) are errors where they cannot be literal: a deny that is taken for a literal name
-//! would never match.
+//! These are not path globs: `*` also matches separators, and `?` and classes match characters, not
+//! bytes, so that `?` matches `é`. Braces and parentheses (`{a,b}`, `Tool(argument)`) have a meaning in
+//! other globs and rules. They are errors where they cannot be literal. Otherwise a deny with such a
+//! pattern would be compared literally, and would deny nothing.
 //!
 //! Invariant: matching allocates nothing and takes at most pattern length × name length steps.
 
@@ -30,7 +30,7 @@ pub(super) enum GlobError {
     Control,
 }
 
-/// What a glob is compared with. Determines which characters are reserved.
+/// The kind of text that a glob is compared with. Determines which characters are reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GlobContext {
     /// Names of servers and tools: `{}` and `()` are reserved.
@@ -51,7 +51,8 @@ impl GlobContext {
     }
 }
 
-/// A compiled glob. The usual globs, of stars and literal characters, are compared as strings.
+/// A compiled glob. Most globs consist of stars and literal characters. These are compared as strings,
+/// which is faster.
 #[derive(Clone, Debug)]
 pub(super) enum Glob {
     Literal(Box<str>),
@@ -64,7 +65,7 @@ pub(super) enum Glob {
         tail: Box<str>,
     },
     General {
-        /// The characters before the first wildcard. Most names do not start with them.
+        /// The characters before the first wildcard. Compared first, because most names differ there.
         head: Box<str>,
         tokens: Box<[GlobToken]>,
     },
@@ -87,7 +88,7 @@ impl Glob {
         let pieces: Vec<&[GlobToken]> = tokens
             .split(|token| *token == GlobToken::AnyString)
             .collect();
-        let literals: Option<Vec<String>> = pieces.iter().map(|piece| literal(piece)).collect();
+        let literals: Option<Vec<String>> = pieces.iter().map(|piece| to_literal(piece)).collect();
         Ok(match literals.as_deref() {
             Some([only]) => Self::Literal(only.as_str().into()),
             Some([head, middle @ .., tail]) => Self::Segments {
@@ -100,7 +101,7 @@ impl Glob {
             },
             _ => {
                 let is_wildcard = |token: &GlobToken| !matches!(token, GlobToken::Literal(_));
-                let head = tokens.split(is_wildcard).next().and_then(literal);
+                let head = tokens.split(is_wildcard).next().and_then(to_literal);
                 Self::General {
                     head: head.unwrap_or_default().into(),
                     tokens: tokens.into(),
@@ -132,8 +133,8 @@ impl Glob {
     }
 }
 
-/// Strips the prefix `head`. An empty head is not compared: `memcmp` with a dangling pointer and
-/// length 0 took 200 ns where `memcmp` uses masked loads, more than the rest of a rule.
+/// Strips the prefix `head`. An empty head is not compared: with a dangling pointer and length 0,
+/// a `memcmp` that uses masked loads took 200 ns, longer than the rest of a rule.
 fn strip_head<'a>(name: &'a str, head: &str) -> Option<&'a str> {
     if head.is_empty() {
         return Some(name);
@@ -141,7 +142,7 @@ fn strip_head<'a>(name: &'a str, head: &str) -> Option<&'a str> {
     name.strip_prefix(head)
 }
 
-/// Strips the suffix `tail`. As in [`strip_head`], an empty one is not compared.
+/// Strips the suffix `tail`. An empty tail is not compared, for the reason in [`strip_head`].
 fn strip_tail<'a>(name: &'a str, tail: &str) -> Option<&'a str> {
     if tail.is_empty() {
         return Some(name);
@@ -149,7 +150,8 @@ fn strip_tail<'a>(name: &'a str, tail: &str) -> Option<&'a str> {
     name.strip_suffix(tail)
 }
 
-fn literal(tokens: &[GlobToken]) -> Option<String> {
+/// Returns the text of tokens that are all literal.
+fn to_literal(tokens: &[GlobToken]) -> Option<String> {
     let characters = tokens.iter().map(|token| match token {
         GlobToken::Literal(character) => Some(*character),
         _ => None,
@@ -157,7 +159,8 @@ fn literal(tokens: &[GlobToken]) -> Option<String> {
     characters.collect()
 }
 
-/// Whether the pieces occur one after another. Taking each at its first occurrence is enough.
+/// Whether the pieces occur one after another. The first occurrence of each piece is enough: a later
+/// one would leave less text for the next pieces.
 fn contains_in_order(pieces: &[Finder<'static>], text: &str) -> bool {
     let mut rest = text.as_bytes();
     pieces.iter().all(|piece| {
@@ -167,7 +170,7 @@ fn contains_in_order(pieces: &[Finder<'static>], text: &str) -> bool {
     })
 }
 
-/// Greedy matching with one backtrack point: on a mismatch, the last `*` takes one more character.
+/// Matches greedily with one backtrack point: on a mismatch, the last `*` matches one more character.
 /// Earlier stars need no backtracking.
 fn match_tokens(tokens: &[GlobToken], name: &str) -> bool {
     let (mut pattern, mut rest) = (tokens, name);
@@ -202,7 +205,7 @@ fn match_tokens(tokens: &[GlobToken], name: &str) -> bool {
 impl GlobToken {
     fn matches_char(&self, character: char) -> bool {
         match self {
-            Self::Literal(own) => *own == character,
+            Self::Literal(literal) => *literal == character,
             Self::AnyChar | Self::AnyString => true,
             Self::Class { negated, ranges } => {
                 let is_listed = ranges

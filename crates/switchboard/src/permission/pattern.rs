@@ -32,7 +32,7 @@ pub(super) enum PatternProblem {
     )]
     NoEquals,
     #[error(
-        "no argument is named before the `=`; write `name=glob` without blanks around the name"
+        "no argument is named before the `=`; write `name=glob` without spaces around the name"
     )]
     NoArgument,
     #[error("`*=` names no argument; `*text*` matches the JSON of all arguments")]
@@ -50,6 +50,7 @@ impl InvalidPattern {
     }
 }
 
+/// A compiled tool pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     target: PatternTarget,
@@ -102,7 +103,7 @@ impl Pattern {
         wire_parts: Option<(&str, &str)>,
         mode: MatchMode,
     ) -> bool {
-        let by_parts = |server_name: &str, tool_name: &str| match &self.target {
+        let matches_parts = |server_name: &str, tool_name: &str| match &self.target {
             PatternTarget::Everything => true,
             PatternTarget::LocalTools => false,
             PatternTarget::McpTools { server, tool } => {
@@ -110,23 +111,26 @@ impl Pattern {
             }
         };
         let id = input.tool;
-        by_parts(id.server.as_str(), id.tool.as_str())
+        matches_parts(id.server.as_str(), id.tool.as_str())
             || mode.is_broad()
-                && (wire_parts.is_some_and(|(server, tool)| by_parts(server, tool))
+                && (wire_parts.is_some_and(|(server, tool)| matches_parts(server, tool))
                     || self.matches_wire_name(input.wire_name.as_str())
                     || self.matches_server_with_separator(id.server.as_str(), id.tool.as_str()))
     }
 
-    /// Whether the pattern matches every tool of a server. `wire_part` is the server's part of wire
-    /// names.
+    /// Whether the pattern matches every tool of a server. `wire_part` is the part of wire names that
+    /// stands for the server.
     pub(super) fn matches_whole_server(&self, server: &str, wire_part: &str) -> bool {
         match &self.target {
             PatternTarget::Everything => true,
             PatternTarget::LocalTools => false,
-            PatternTarget::McpTools { server: name, tool } => {
-                let by_parts = name.matches(server) || name.matches(wire_part);
+            PatternTarget::McpTools {
+                server: server_glob,
+                tool,
+            } => {
+                let matches_server = server_glob.matches(server) || server_glob.matches(wire_part);
                 let full_name = format!("{PREFIX}{server}");
-                by_parts && tool.is_everything()
+                matches_server && tool.is_everything()
                     || server.contains(SEPARATOR)
                         && (self.full_glob.matches(&full_name)
                             || self.full_glob.matches(&format!("{full_name}{SEPARATOR}*")))
@@ -149,8 +153,8 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches a server whose name contains `__`. Splitting the pattern at the
-    /// first `__` splits such a name, although the author meant the whole.
+    /// Whether the pattern matches a server whose name contains `__`. The parser splits patterns at the
+    /// first `__`, and so in the middle of such a name.
     fn matches_server_with_separator(&self, server: &str, tool: &str) -> bool {
         matches!(self.target, PatternTarget::McpTools { .. }) && server.contains(SEPARATOR) && {
             let server = format!("{PREFIX}{server}");
@@ -162,9 +166,10 @@ impl Pattern {
     }
 
     fn matches_wire_name(&self, wire_name: &str) -> bool {
-        // A literal server matches only where the wire name splits, and the caller compared the parts.
-        let is_compared =
+        // If the server glob is literal, the pattern can match only if the parts match. The caller has
+        // already compared the parts.
+        let is_already_compared =
             matches!(&self.target, PatternTarget::McpTools { server, .. } if server.is_literal());
-        !is_compared && self.full_glob.matches(wire_name)
+        !is_already_compared && self.full_glob.matches(wire_name)
     }
 }

@@ -1,4 +1,6 @@
 //! Evaluates permission rules in order.
+//!
+//! Pure. Invariant: denies are evaluated first, so a matching deny wins over every other rule.
 
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use switchboard_wire::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
 use super::{Action, Decision, Reason, Rule, RuleDefinition};
 use crate::id::{ServerName, ToolId, WireName};
 
-/// A call of an MCP tool, as the rules see it.
+/// The properties of a tool call that rules are compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyInput<'a> {
     /// The server and the tool.
@@ -20,12 +22,12 @@ pub struct PolicyInput<'a> {
     pub annotations: &'a ToolAnnotations,
     /// Whether the entry of the server says that its hints are trusted.
     pub trust_annotations: bool,
-    /// The arguments of the call, or `None` if they are not known. Without arguments, a deny or ask
-    /// on arguments matches and an allow does not.
+    /// The arguments of the call, or `None` if they are not known. If they are not known, a deny or an
+    /// ask with conditions on arguments matches, and an allow does not.
     pub arguments: Option<&'a Map<String, Value>>,
 }
 
-/// The input of a rule, with what all rules need computed once.
+/// A call, with values that all rules need and that are computed once per call.
 pub(super) enum MatchInput<'a> {
     Tool {
         tool: &'a PolicyInput<'a>,
@@ -49,7 +51,8 @@ impl<'a> MatchInput<'a> {
     }
 }
 
-/// Whether the wire name contains the names of the server and the tool unchanged, as nearly all do.
+/// Whether the wire name consists of the unchanged names of the server and the tool. True for nearly
+/// all tools.
 fn wire_name_is_exact(input: &PolicyInput<'_>) -> bool {
     let ToolId { server, tool, .. } = input.tool;
     let rest = input.wire_name.as_str().strip_prefix(PREFIX);
@@ -88,8 +91,8 @@ impl Policy {
         decision(self.first_match(&MatchInput::new(input)))
     }
 
-    /// The decision on a call of an MCP tool if it is deny or ask, `None` if it is allow. Calls are
-    /// usually allowed, and the reason of an allow is not needed.
+    /// Decides on a call of an MCP tool. Returns `None` if the call is allowed: most calls are, and the
+    /// reason of an allow is not needed.
     pub(crate) fn deny_or_ask(&self, input: &PolicyInput<'_>) -> Option<Decision> {
         match self.first_match(&MatchInput::new(input)) {
             Some(rule) if rule.action() == Action::Allow => None,
@@ -103,8 +106,9 @@ impl Policy {
         decision(self.first_match(&MatchInput::Local { name, arguments }))
     }
 
-    /// The rule that denies all tools of a server, if there is one. Such a rule also denies resources
-    /// and prompts. A rule that is limited to some tools, arguments or hints does not.
+    /// The decision of the first rule that denies all tools of a server, if there is one. Such a rule
+    /// also denies resources and prompts. A rule that is limited to some tools, arguments or hints does
+    /// not.
     pub fn server_denial(&self, server: &ServerName) -> Option<Decision> {
         let wire_part = server_part(server);
         let mut denies = self.denies.iter();
@@ -138,7 +142,7 @@ impl Policy {
     }
 }
 
-/// The decision of the first matching rule, or to ask.
+/// The decision of the first matching rule. Without a matching rule, the decision is to ask.
 fn decision(rule: Option<&Rule>) -> Decision {
     rule.map_or(
         Decision {

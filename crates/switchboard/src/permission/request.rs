@@ -1,7 +1,7 @@
-//! The question whether a call may be made, its answers, and the reasons for a denial.
+//! The permission request for one call, the response to it, and the reasons for a denial.
 //!
-//! Data only. The call pipeline creates a [`PermissionRequest`] when the policy says `ask`, and an
-//! [`Interaction`](crate::Interaction) answers it.
+//! Data only. The call pipeline creates a [`PermissionRequest`] if the policy requires permission, and
+//! an [`Interaction`](crate::Interaction) responds to it.
 
 use serde_json::{Map, Value};
 use switchboard_wire::mcp::ToolAnnotations;
@@ -10,7 +10,7 @@ use super::{Decision, PolicyInput};
 use crate::call_context::CallContext;
 use crate::id::{ToolId, WireName};
 
-/// A call that needs permission, with everything a user needs to decide on it.
+/// A call that needs permission, with all data that a user needs to decide on it.
 ///
 /// The values are owned, so that a front end can move the request to another task.
 #[derive(Clone, Debug)]
@@ -20,18 +20,18 @@ pub struct PermissionRequest {
     pub tool: ToolId,
     /// The name by which the model calls the tool.
     pub wire_name: WireName,
-    /// The arguments exactly as they would be sent.
+    /// The arguments exactly as the host would send them.
     pub arguments: Map<String, Value>,
     /// The server's hints about the tool. Hints are not verified.
     pub annotations: ToolAnnotations,
-    /// The rule that requires permission, or that no rule matched.
+    /// Why the call needs permission: because of a rule, or because no rule matches.
     pub decision: Decision,
-    /// Who makes the call.
+    /// The caller.
     pub context: CallContext,
 }
 
 impl PermissionRequest {
-    /// A request for a call that another program executes. `arguments` is what would be sent.
+    /// Creates a request for a call that another program executes.
     pub fn new(
         input: &PolicyInput<'_>,
         arguments: &Map<String, Value>,
@@ -49,7 +49,7 @@ impl PermissionRequest {
     }
 }
 
-/// The answer to a [`PermissionRequest`].
+/// The response to a [`PermissionRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionResponse {
@@ -62,7 +62,7 @@ pub enum PermissionResponse {
 }
 
 impl PermissionResponse {
-    /// `Ok` for [`Allow`](Self::Allow), otherwise the reason for the denial.
+    /// Returns `Ok` for [`Allow`](Self::Allow), otherwise the reason for the denial.
     pub(crate) fn into_result(self) -> Result<(), Denial> {
         match self {
             Self::Allow => Ok(()),

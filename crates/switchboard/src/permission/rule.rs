@@ -1,4 +1,4 @@
-//! One permission rule: its text, its scope, and what it matches.
+//! A permission rule: how to build one, its text, and whether it matches a call.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::policy::{MatchInput, PolicyInput};
 use super::{Action, Decision, Reason};
 use crate::id::ServerName;
 
-/// Where a rule comes from. Rules are read in this order.
+/// Where a rule comes from. Rules are evaluated in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RuleScope {
@@ -46,16 +46,16 @@ impl fmt::Display for RuleScope {
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(super) pattern: Pattern,
-    /// All of them must hold.
+    /// All conditions must match.
     pub(super) conditions: Vec<ArgumentCondition>,
     /// The servers that the rule is limited to, if any.
     pub(super) servers: Option<Arc<BTreeSet<ServerName>>>,
     pub(super) definition: Arc<RuleDefinition>,
-    /// The position among the rules of a policy.
+    /// The position among all rules of a policy, in the order of evaluation.
     pub(super) index: usize,
 }
 
-/// The text of a rule.
+/// The text and the origin of a rule, as the user wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RuleDefinition {
@@ -74,7 +74,7 @@ pub struct RuleDefinition {
     /// The file and the position in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<SourcePos>,
-    /// Why the rule exists, for rules that no user wrote. Shown instead of the pattern.
+    /// Why the rule exists, for rules that a program added. Shown instead of the pattern.
     #[serde(rename = "because", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -124,8 +124,8 @@ impl Rule {
 
     /// Limits the rule to these servers, even if its pattern matches more. Local tools are excluded.
     ///
-    /// For rules whose author may decide on some servers only: an allow in a project file applies to
-    /// the servers of that project.
+    /// Use it for rules whose author controls only some servers. For example, an allow in a project
+    /// file applies only to the servers of that project.
     ///
     /// ```
     /// use switchboard::id::ServerName;
@@ -152,7 +152,7 @@ impl Rule {
         self
     }
 
-    /// Sets why the rule exists, for rules that no user wrote. Shown instead of the pattern.
+    /// Sets why the rule exists, for rules that a program adds. Shown instead of the pattern.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.definition_mut().reason = Some(reason.into());
         self

@@ -87,7 +87,7 @@ fn many_stars_match_in_bounded_time() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Over ASCII without separators, the path globs of the ecosystem mean the same.
+    /// For ASCII names without separators, path globs match the same names.
     #[test]
     fn matching_agrees_with_globset(
         glob in "([ab*?_]|\\[[ab]\\]|\\[!a\\]|\\[a-c\\]){0,8}",

@@ -1,4 +1,4 @@
-//! Conditions on the arguments of a call.
+//! Tests of conditions on the arguments of a call.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn named_argument_is_compared_completely() {
         ("query=a=b", json!({"query": "a=b"}), BOTH),
         ("call=f(x)", json!({"call": "f(x)"}), BOTH),
         ("my arg=x", json!({"my arg": "x"}), BOTH),
-        // Other arguments say nothing.
+        // Other arguments are not compared.
         (
             "path=/srv/*",
             json!({"Path": "/srv/a", "to": "/srv/a"}),
@@ -117,7 +117,7 @@ fn all_arguments_are_sorted_json() {
 
 #[test]
 fn allow_rejects_path_escapes() {
-    let astray = [
+    let escaping = [
         "/srv/../etc/passwd",
         "/srv/..",
         r"/srv/..\..\etc",
@@ -141,7 +141,7 @@ fn allow_rejects_path_escapes() {
         "/srv/%ef%bc%8e%ef%bc%8e/etc",
         "/srv/..\u{ff0f}etc",
     ];
-    for path in astray {
+    for path in escaping {
         let arguments = json!({ "path": path });
         assert_eq!(matches("path=/srv/*", &arguments), DENY_ONLY, "{path:?}");
         assert_eq!(matches("*/srv/*", &arguments), DENY_ONLY, "{path:?}");
@@ -159,7 +159,7 @@ fn allow_rejects_path_escapes() {
         let arguments = json!({ "path": path });
         assert_eq!(matches("path=/srv/*", &arguments), BOTH, "{path:?}");
     }
-    // Wherever in the value it stands, keys included.
+    // Lists, objects and keys are searched, too.
     for arguments in [
         json!({"path": ["/srv/a", "../b"]}),
         json!({"path": {"../a": 1}}),
@@ -167,7 +167,7 @@ fn allow_rejects_path_escapes() {
         assert_eq!(matches("path=*", &arguments), DENY_ONLY, "{arguments}");
     }
     assert_eq!(matches("*", &json!({"../a": 1})), DENY_ONLY);
-    // Written out, it is what its author meant.
+    // A pattern without a wildcard matches the value that it spells out.
     assert_eq!(matches("path=../a", &json!({"path": "../a"})), BOTH);
 }
 
@@ -302,11 +302,11 @@ fn invalid_conditions_are_rejected_with_reason() {
         ),
         (
             "=x",
-            "no argument is named before the `=`; write `name=glob` without blanks around the name",
+            "no argument is named before the `=`; write `name=glob` without spaces around the name",
         ),
         (
             "path = x",
-            "no argument is named before the `=`; write `name=glob` without blanks around the name",
+            "no argument is named before the `=`; write `name=glob` without spaces around the name",
         ),
         (
             "*=x",

@@ -1,4 +1,5 @@
-//! Properties of every set of rules, compared with a slow reference implementation.
+//! Properties that hold for every set of rules, and a comparison with a simple reference
+//! implementation.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +8,7 @@ use switchboard_testkit::repetitions;
 
 use super::*;
 
-/// The number of cases in an ordinary run.
+/// The number of cases per property, unless `SWITCHBOARD_REPEAT` sets another one.
 const CASES: u32 = 4_000;
 
 /// The rules as documented, without optimizations.
@@ -83,7 +84,7 @@ mod reference {
             _ if pattern.starts_with(['*', '{']) => (Some(&all), pattern, true),
             Some((path, pattern)) if path.starts_with('/') => (all.pointer(path), pattern, false),
             Some((name, pattern)) => (all.get(name), pattern, false),
-            None => unreachable!("no pattern is made without"),
+            None => unreachable!("every generated pattern has a `=`"),
         };
         let Some(value) = value else { return false };
         let is_wild = pattern.contains(['*', '?']);
@@ -145,7 +146,7 @@ mod reference {
         forms.any(|form| glob(pattern, &form))
     }
 
-    /// All forms of a text that a deny compares.
+    /// All forms of a text that a deny is compared with.
     fn forms(text: &str) -> Vec<String> {
         let trimmed = text.trim().to_owned();
         let plain = percent_decoded(&trimmed).trim().to_owned();
@@ -157,7 +158,7 @@ mod reference {
         vec![text.to_owned(), trimmed, plain, slashed, path]
     }
 
-    /// Decodes the percent codes that the strategies below produce.
+    /// Decodes the percent codes that [`any_value`](super::any_value) generates.
     fn percent_decoded(text: &str) -> String {
         let text = decoded(text).replace("%78", "x").replace("%00", "\0");
         let text = text.replace("%c0%ae", "\u{fffd}\u{fffd}");
@@ -225,8 +226,8 @@ mod reference {
     }
 }
 
-/// Conditions on arguments, close enough to [`some_arguments`] to match sometimes.
-fn a_condition() -> impl Strategy<Value = String> {
+/// Generates conditions on arguments that match [`any_arguments`] in a part of the cases.
+fn any_condition() -> impl Strategy<Value = String> {
     let glob = prop_oneof![
         "[x/.*?1]{0,4}",
         Just("/x/*".to_owned()),
@@ -245,7 +246,7 @@ fn a_condition() -> impl Strategy<Value = String> {
     ]
 }
 
-fn a_value() -> impl Strategy<Value = Value> {
+fn any_value() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         "[x/.]{0,5}",
         "(/|\\./|\\.\\./|%2e%2E/|x/|//){1,4}x?",
@@ -270,15 +271,16 @@ fn a_value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn some_arguments() -> impl Strategy<Value = Option<Map<String, Value>>> {
-    let members = vec(("[ab]", a_value()), 0..3);
+fn any_arguments() -> impl Strategy<Value = Option<Map<String, Value>>> {
+    let members = vec(("[ab]", any_value()), 0..3);
     prop::option::weighted(
         0.95,
         members.prop_map(|members| members.into_iter().collect()),
     )
 }
 
-fn a_rule() -> impl Strategy<Value = Rule> {
+/// Generates rules of all actions and scopes, with and without conditions, hints and servers.
+fn any_rule() -> impl Strategy<Value = Rule> {
     use RuleScope::{CommandLine, Local, Managed, Project, User};
     let tool = prop_oneof![
         3 => "mcp__[ab*?]{1,3}__[ab_*?.é]{1,4}",
@@ -286,14 +288,14 @@ fn a_rule() -> impl Strategy<Value = Rule> {
         1 => Just("*".to_owned()),
         1 => "[mcp*]{1,2}[*_]{1,3}[ab*]{0,2}",
         1 => Just("mcp__*".to_owned()),
-        // Patterns made from a wire name.
+        // The wire name of a tool as the pattern.
         1 => "[ab]\\.[ab]".prop_map(|t| {
             wire_name(&ServerName::new("a").unwrap(), &t.as_str().into()).to_string()
         }),
     ];
     let patterns = prop_oneof![
         2 => Just(Vec::new()),
-        1 => vec(a_condition(), 1..=2),
+        1 => vec(any_condition(), 1..=2),
     ];
     (
         prop_oneof![Just(Action::Allow), Just(Action::Ask), Just(Action::Deny)],
@@ -333,12 +335,13 @@ fn a_rule() -> impl Strategy<Value = Rule> {
         )
 }
 
-fn a_target() -> impl Strategy<Value = Target> {
+/// Generates calls that [`any_rule`] matches in a part of the cases.
+fn any_target() -> impl Strategy<Value = Target> {
     (
         "[ab]{1,2}|a__b|a b",
         "[ab_.é]{1,4}",
         any::<(bool, Option<bool>, Option<bool>)>(),
-        some_arguments(),
+        any_arguments(),
     )
         .prop_map(
             |(server, name, (trusted, read_only, destructive), arguments)| {
@@ -359,37 +362,37 @@ fn with_action(rule: &Rule, action: Action) -> Rule {
     rule
 }
 
-fn is_at_most(one: Action, other: Action) -> bool {
-    let width = |action| match action {
+fn permits_at_most(one: Action, other: Action) -> bool {
+    let rank = |action| match action {
         Action::Deny => 0,
         Action::Ask => 1,
         Action::Allow => 2,
     };
-    width(one) <= width(other)
+    rank(one) <= rank(other)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(repetitions(CASES)))]
 
     #[test]
-    fn stress_rules_agree_with_reference(rules in vec(a_rule(), 0..12), target in a_target()) {
+    fn stress_rules_agree_with_reference(rules in vec(any_rule(), 0..12), target in any_target()) {
         let decided = target.decide(&Policy::new(rules.clone())).action;
         prop_assert_eq!(decided, reference::decide(&rules, &target));
     }
 
     #[test]
-    fn stress_rules_never_widen_with_another_deny(
-        rules in vec(a_rule(), 0..8),
-        extra in a_rule(),
+    fn stress_rules_with_another_deny_never_allow_more(
+        rules in vec(any_rule(), 0..8),
+        extra in any_rule(),
         at in any::<prop::sample::Index>(),
-        target in a_target(),
+        target in any_target(),
     ) {
         let before = target.decide(&Policy::new(rules.clone())).action;
         let extra = with_action(&extra, Action::Deny);
         let mut more = rules;
         more.insert(at.index(more.len() + 1), extra.clone());
         let after = target.decide(&Policy::new(more)).action;
-        prop_assert!(is_at_most(after, before));
+        prop_assert!(permits_at_most(after, before));
         if target.decide(&Policy::new([extra])).action == Action::Deny {
             prop_assert_eq!(after, Action::Deny);
         } else {
@@ -399,9 +402,9 @@ proptest! {
 
     #[test]
     fn stress_rules_ignore_order_and_scope_of_denies(
-        rules in vec(a_rule(), 0..8),
-        shuffled in vec(a_rule(), 0..8).prop_shuffle(),
-        target in a_target(),
+        rules in vec(any_rule(), 0..8),
+        shuffled in vec(any_rule(), 0..8).prop_shuffle(),
+        target in any_target(),
     ) {
         let denies = |rules: &[Rule]| -> Vec<Rule> {
             rules.iter().map(|rule| with_action(rule, Action::Deny)).collect()
@@ -420,7 +423,7 @@ proptest! {
     }
 
     #[test]
-    fn stress_rules_deny_what_they_would_allow(rule in a_rule(), target in a_target()) {
+    fn stress_rules_match_as_deny_if_they_match_as_allow(rule in any_rule(), target in any_target()) {
         let decided = |action| target.decide(&Policy::new([with_action(&rule, action)])).action;
         if decided(Action::Allow) == Action::Allow {
             prop_assert_eq!(decided(Action::Deny), Action::Deny);
@@ -429,8 +432,8 @@ proptest! {
 
     #[test]
     fn stress_rules_report_matches_in_order(
-        rules in vec(a_rule(), 0..8),
-        target in a_target(),
+        rules in vec(any_rule(), 0..8),
+        target in any_target(),
     ) {
         let policy = Policy::new(rules);
         let wire = wire_name(&target.tool.server, &target.tool.tool);
