@@ -1,11 +1,13 @@
 //! Finds mentions of resources in a text: `@server:uri`, as users type them to an agent.
 //!
-//! Pure: it does not check whether the server or the resource exists. Invariant: a mention starts after
-//! white space, a quote or a bracket, so that an email address is not a mention.
+//! Pure. The module does not check whether the server or the resource exists.
+//!
+//! Invariant: a mention is at the start of a word or after a quote, a bracket, a comma or a semicolon.
+//! So an email address is not a mention.
 
 use std::ops::Range;
 
-/// How many mentions of one text are returned.
+/// Maximum number of mentions of one text.
 const MAX_MENTIONS: usize = 64;
 
 /// A mention of a resource in a text.
@@ -20,12 +22,12 @@ pub struct Mention<'a> {
     pub uri: &'a str,
 }
 
-/// The mentions in a text, in order, at most 64. Takes linear time.
+/// Finds the first 64 mentions in a text. Takes linear time.
 pub fn mentions(text: &str) -> Vec<Mention<'_>> {
     let mut start = 0;
     let words = text.split(ends_mention).filter_map(|word| {
         let word_start = start;
-        // Skips the character that ended the word.
+        // The next word starts after the character that ends this one.
         start += word.len();
         start += text
             .get(start..)
@@ -44,21 +46,22 @@ fn first_char_len(text: &str) -> Option<usize> {
     text.chars().next().map(char::len_utf8)
 }
 
-/// The first `@` at the start of the word or after a quote, a bracket or a comma.
+/// Finds the first `@` that is at the start of the word or after a quote, a bracket, a comma or a
+/// semicolon.
 fn find_at_sign(word: &str) -> Option<usize> {
     let mut before = None;
     let mut characters = word.char_indices();
     let found = characters.find(|(_, character)| {
-        let may_start = before.is_none_or(may_precede_mention);
+        let is_allowed_here = before.is_none_or(may_precede_mention);
         before = Some(*character);
-        *character == '@' && may_start
+        *character == '@' && is_allowed_here
     });
     found.map(|(at, _)| at)
 }
 
 /// Splits a reference `server:uri`, with or without the `@`.
 ///
-/// The name of the server ends at the first colon that is followed by a URI with a scheme.
+/// The name of the server can contain colons. It ends at the first colon before a URI with a scheme.
 pub fn split(reference: &str) -> Option<(&str, &str)> {
     let reference = reference.strip_prefix('@').unwrap_or(reference);
     let colons = reference.match_indices(':');
@@ -69,7 +72,7 @@ pub fn split(reference: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Whether a text starts with `scheme:` and continues after it.
+/// Whether a text starts with `scheme:` and is not empty after it.
 fn has_scheme(uri: &str) -> bool {
     let Some((scheme, rest)) = uri.split_once(':') else {
         return false;
@@ -88,21 +91,21 @@ fn ends_mention(character: char) -> bool {
     character.is_whitespace() || character.is_control() || "\"`<>".contains(character)
 }
 
-/// Strips the punctuation of the sentence from the end of a word. A closing bracket belongs to the word
-/// if the word contains the opening one.
+/// Strips punctuation from the end of a word. Keeps a closing bracket if the word contains the opening
+/// one.
 fn strip_punctuation(word: &str) -> &str {
     const BRACKETS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
-    // For each kind, how many closing brackets have no opening one.
-    let mut unopened = BRACKETS.map(|(open, close)| {
+    // The number of closing brackets without an opening one, for each kind of bracket.
+    let mut surplus = BRACKETS.map(|(open, close)| {
         let closed = word.matches(close).count();
         closed.saturating_sub(word.matches(open).count())
     });
     word.trim_end_matches(|last: char| {
-        let mut brackets = BRACKETS.iter().zip(&mut unopened);
+        let mut brackets = BRACKETS.iter().zip(&mut surplus);
         match brackets.find(|((_, close), _)| *close == last) {
             Some((_, 0)) => false,
-            Some((_, left)) => {
-                *left -= 1;
+            Some((_, surplus)) => {
+                *surplus -= 1;
                 true
             }
             None => ".,;:!?'".contains(last),
@@ -114,7 +117,7 @@ fn strip_punctuation(word: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> Vec<(&str, &str, &str)> {
+    fn find(text: &str) -> Vec<(&str, &str, &str)> {
         let mentions = mentions(text).into_iter();
         mentions
             .map(|mention| (&text[mention.range], mention.server, mention.uri))
@@ -124,7 +127,7 @@ mod tests {
     #[test]
     fn mentions_are_found_in_sentences() {
         assert_eq!(
-            found("compare @files:file:///a/b.txt with (@db:table://users?id=1)."),
+            find("compare @files:file:///a/b.txt with (@db:table://users?id=1)."),
             [
                 ("@files:file:///a/b.txt", "files", "file:///a/b.txt"),
                 ("@db:table://users?id=1", "db", "table://users?id=1"),
@@ -141,7 +144,7 @@ mod tests {
             ("@s:demo://ü", "demo://ü"),
         ];
         for (text, uri) in cases {
-            let found = found(text);
+            let found = find(text);
             assert_eq!(found.len(), 1, "{text}");
             assert_eq!((found[0].1, found[0].2), ("s", uri), "{text}");
         }
@@ -163,7 +166,7 @@ mod tests {
             "@s: demo://x",
             "@ann: at 12:30",
         ] {
-            assert_eq!(found(text), [], "{text}");
+            assert_eq!(find(text), [], "{text}");
         }
     }
 
@@ -179,8 +182,8 @@ mod tests {
         let text = "@s:demo://x ".repeat(10_000);
         assert_eq!(mentions(&text).len(), MAX_MENTIONS);
         let brackets = format!("@s:demo://x{}", ")".repeat(1_000_000));
-        assert_eq!(found(&brackets), [("@s:demo://x", "s", "demo://x")]);
-        let signs = "(@:".repeat(1_000_000);
-        assert_eq!(found(&signs), []);
+        assert_eq!(find(&brackets), [("@s:demo://x", "s", "demo://x")]);
+        let at_signs = "(@:".repeat(1_000_000);
+        assert_eq!(find(&at_signs), []);
     }
 }

@@ -1,8 +1,10 @@
-//! Queries: reading resources, getting prompts, completing arguments.
+//! Queries: read resources, get prompts, complete arguments.
 //!
-//! This module has the types, and how a query finds its session. The methods are on
-//! [`Host`](crate::Host). A query changes nothing on the server, so a query whose connection was lost
-//! is sent once more.
+//! This module defines the types, selects the session of a query and checks its preconditions. The
+//! public methods are on [`Host`](crate::Host).
+//!
+//! Invariant: a query is sent at most twice. A query changes nothing on the server, so it is sent again
+//! after its connection was lost.
 
 mod error;
 
@@ -52,29 +54,29 @@ impl<T: Serialize> Serialize for ServerItem<T> {
 }
 
 impl ServerItem<Prompt> {
-    /// The name under which front ends offer the prompt as a slash command: `mcp__server__prompt`.
+    /// The name of the slash command for the prompt: `mcp__server__prompt`.
     pub fn wire_name(&self) -> WireName {
         naming::wire_name(&self.server, &ToolName::from(self.item.name.as_str()))
     }
 }
 
-/// The items of one or more servers.
+/// The resources, resource templates or prompts of one or more servers.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Listing<T> {
-    /// The items, in the order of the servers and of each server's own listing.
+    /// The items, by server. Items of one server are in the order in which it listed them.
     pub items: Vec<ServerItem<T>>,
     /// The errors of servers whose items are missing.
     pub errors: Vec<QueryError>,
 }
 
-/// The argument that is to be completed.
+/// The prompt or resource template whose argument a completion request completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompletionTarget<'a> {
-    /// An argument of the prompt with this name.
+    /// The prompt with this name.
     Prompt(&'a str),
-    /// A variable of this URI template.
+    /// The resource template with this URI template.
     ResourceTemplate(&'a str),
 }
 
@@ -96,7 +98,7 @@ pub struct MentionedResource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefreshOutcome {
-    /// The server listed its tools, and the catalog has them.
+    /// The server listed its tools, and the catalog was updated.
     Refreshed,
     /// The server has no open session.
     NotConnected,
@@ -111,7 +113,7 @@ impl HostState {
         server.ok_or_else(|| QueryError::UnknownServer(name.to_owned()))
     }
 
-    /// Fails if a rule denies all tools of the server. Such a rule denies queries, too.
+    /// Fails if a rule denies all tools of the server. Such a rule also denies queries.
     pub(crate) fn check_server_not_denied(&self, server: &ServerName) -> Result<(), QueryError> {
         match self.policy().server_denial(server) {
             None => Ok(()),
@@ -122,7 +124,7 @@ impl HostState {
         }
     }
 
-    /// The session of a server. Waits for a server that is starting, and starts a dormant one.
+    /// Returns the session of a server. Waits for a server that is starting, and starts a dormant one.
     pub(crate) async fn query_session(&self, server: &ServerHandle) -> Result<Session, QueryError> {
         self.check_server_not_denied(&server.settings().name)?;
         let until = Instant::now() + self.deadlines.startup;
@@ -144,19 +146,21 @@ impl HostState {
     pub(crate) async fn require_capability(
         &self,
         server: &ServerHandle,
-        what: &'static str,
-        has: fn(&ServerCapabilities) -> bool,
+        name: &'static str,
+        is_declared: fn(&ServerCapabilities) -> bool,
     ) -> Result<(), QueryError> {
         let session = self.query_session(server).await?;
-        if has(&session.capabilities()) {
+        if is_declared(&session.capabilities()) {
             return Ok(());
         }
-        let server = server.settings().name.clone();
-        Err(QueryError::UnsupportedCapability { server, what })
+        Err(QueryError::UnsupportedCapability {
+            server: server.settings().name.clone(),
+            what: name,
+        })
     }
 
-    /// Runs `query` on the session of the server, and once more on the next session if the first
-    /// one was lost. `query` gets the session and the end of its time.
+    /// Runs `query` on the session of the server. If the session is lost, runs it once more on the
+    /// next session. `query` gets the session and the instant at which the query times out.
     pub(crate) async fn retry_on_new_session<T, F>(
         &self,
         server: &ServerHandle,
@@ -180,7 +184,7 @@ impl HostState {
         outcome.map_err(|error| self.query_error(server, error, limit))
     }
 
-    /// Reads a resource of exactly this server. The host does not interpret the URI.
+    /// Reads a resource of this server. The host does not interpret the URI.
     pub(crate) async fn read_resource(
         &self,
         server: &str,
@@ -188,7 +192,7 @@ impl HostState {
     ) -> Result<ReadResourceResult, QueryError> {
         check_uri(uri)?;
         let server = self.query_server(server)?;
-        self.require_capability(&server, "resources", |has| has.resources)
+        self.require_capability(&server, "resources", |capabilities| capabilities.resources)
             .await?;
         let max_blocks = self.limits.content_blocks;
         self.retry_on_new_session(&server, |session, end| async move {
@@ -199,7 +203,7 @@ impl HostState {
         .await
     }
 
-    /// Maps the error of a request. `limit` is the time limit of the query.
+    /// Converts the error of a request. `limit` is the time limit of the query.
     pub(crate) fn query_error(
         &self,
         server: &ServerHandle,
@@ -234,7 +238,7 @@ impl HostState {
     }
 }
 
-/// The deadline of a request that ends at `end`.
+/// The deadline of a request that times out at `end`.
 pub(crate) fn deadline_at(end: Instant) -> Deadline {
     Deadline::after(end.saturating_duration_since(Instant::now()))
 }

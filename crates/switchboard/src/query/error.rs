@@ -1,4 +1,4 @@
-//! The reasons why a query failed.
+//! The error of a query.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum QueryError {
     Denied {
         /// The server.
         server: ServerName,
-        /// The rule.
+        /// The rule that denies the server.
         denial: Denial,
     },
     /// The server does not support this kind of query.
@@ -38,7 +38,7 @@ pub enum QueryError {
     /// The text cannot be a resource URI.
     #[error("{0}")]
     InvalidUri(String),
-    /// The server responded with an error.
+    /// The server responded with a JSON-RPC error.
     #[error("server {server} returned an error: {error}")]
     ErrorResponse {
         /// The server.
@@ -76,8 +76,8 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    /// Error codes that servers use for a resource that does not exist. Servers also use the second
-    /// one for other invalid parameters.
+    /// Error codes of servers for a resource that does not exist. Servers also use the second code for
+    /// other invalid parameters.
     const NOT_FOUND: [i64; 2] = [-32002, ErrorObject::INVALID_PARAMS];
 
     /// Whether the server responded that the item does not exist.
