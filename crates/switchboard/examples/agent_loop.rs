@@ -1,6 +1,9 @@
-//! An agent loop: tools of servers, management tools, and watch events between turns.
+//! Parts of an agent loop: list all tools for the model, execute a tool call, and take watch events
+//! between two turns. The calls of the model are fixed, so no model is needed.
 //!
-//! `cargo run --example agent_loop`
+//! ```text
+//! cargo run -p switchboard --example agent_loop
+//! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,10 +15,12 @@ use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, ToolDe
 use switchboard::registry::{Registry, ToolExecutor};
 use switchboard::{CallContext, Host, Readiness};
 
-/// An in-process server. Every call reports one more finished build.
-struct Builds(AtomicU64);
+/// An in-process server whose tool `status` reports one more finished build at each call.
+struct BuildServer {
+    finished_builds: AtomicU64,
+}
 
-impl LocalServer for Builds {
+impl LocalServer for BuildServer {
     fn implementation(&self) -> Implementation {
         Implementation::new("builds", "1.0")
     }
@@ -32,16 +37,19 @@ impl LocalServer for Builds {
         &'a self,
         _: LocalCall<'a>,
     ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
-        let done = self.0.fetch_add(1, Ordering::Relaxed);
-        let text = format!("builds done: {done}\nbuilds broken: 0");
+        let finished = self.finished_builds.fetch_add(1, Ordering::Relaxed);
+        let text = format!("finished builds: {finished}\nfailed builds: 0");
         Box::pin(std::future::ready(Ok(CallToolResult::text(text))))
     }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = BuildServer {
+        finished_builds: AtomicU64::new(0),
+    };
     let host = Host::builder()
-        .in_process_server("ci", Builds(AtomicU64::new(0)))
+        .in_process_server("ci", server)
         .allow("mcp__ci__status")
         .start()?;
     host.wait_for(Readiness::All).await;
@@ -51,16 +59,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}: {}", tool.name, tool.description);
     }
 
-    // A tool call of the model.
+    // The model asks to be notified when the result of `status` changes.
     let input: Value = json!({
         "type": "tool", "server": "ci", "toolName": "status", "intervalMs": 1000,
         "reason": "the user waits for the next build",
     });
     let context = CallContext::default().origin(CallOrigin::Model);
-    let answer = registry.execute("SubscribePolling", input, context).await;
-    println!("\n{}\n", answer.to_text());
+    let output = registry.execute("SubscribePolling", input, context).await;
+    println!("\n{}\n", output.to_text());
 
-    // A loop that does not want to wait calls `host.drain_watch_events()` between two turns.
+    // `host.drain_watch_events()` takes the pending events without waiting.
     for _turn in 0..2 {
         if let Some(event) = host.next_watch_event().await {
             println!("{}\n", event.to_text());

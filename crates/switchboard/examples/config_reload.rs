@@ -1,6 +1,11 @@
 //! Applies changes of a config file to a running host.
 //!
-//! `cargo run --example config_reload -- mcp.json`, then edit the file.
+//! Edit the file while the example runs. Each change prints the servers that it added, removed or
+//! replaced.
+//!
+//! ```text
+//! cargo run -p switchboard --example config_reload -- mcp.json
+//! ```
 
 use std::path::PathBuf;
 
@@ -22,13 +27,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let variables: std::collections::HashMap<_, _> = std::env::vars().collect();
     let host = Host::builder().environment(variables.clone()).start()?;
 
-    let (sender, mut latest) = watch::channel(ConfigSnapshot::default());
-    let targets = move || PolledFiles::from(sources.clone());
-    let _watcher = ReloadThread::spawn(targets, variables, move |reading| {
-        drop(sender.send(reading));
+    let (sender, mut snapshots) = watch::channel(ConfigSnapshot::default());
+    let polled_files = move || PolledFiles::from(sources.clone());
+    let _reload_thread = ReloadThread::spawn(polled_files, variables, move |snapshot| {
+        drop(sender.send(snapshot));
     })?;
-    while latest.changed().await.is_ok() {
-        let loaded = latest.borrow_and_update().loaded.clone();
+    while snapshots.changed().await.is_ok() {
+        let loaded = snapshots.borrow_and_update().loaded.clone();
         for diagnostic in &loaded.diagnostics {
             eprintln!("{diagnostic}");
         }

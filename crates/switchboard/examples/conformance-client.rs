@@ -1,9 +1,13 @@
-//! The client under test of the official MCP conformance suite: a host with one server, which accepts
-//! every request.
+//! The client that the official MCP conformance suite tests: a host with one server.
 //!
-//! The suite (`cargo xtask conformance`) starts it with the URL of a mock server as the last argument
-//! and the scenario in the environment. The client connects, makes the calls of the scenario, and fails
-//! on any error. The suite checks the messages; this program knows nothing of the protocol.
+//! The suite starts this program once per scenario. The last argument is the URL of a mock server, and
+//! environment variables describe the scenario. The program connects, makes the calls of the scenario,
+//! accepts every request of the server, and exits with an error if a call fails. The suite checks the
+//! messages on the wire.
+//!
+//! ```text
+//! cargo xtask conformance
+//! ```
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -18,16 +22,16 @@ use switchboard::status::ConnectionStatus;
 use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_config::{LaunchSpec, RemoteKind, ServerConfig, ServerName};
 
-/// The name of the server. Its tools are `mcp__mock__…`.
+/// The name of the mock server in the host. Its tools are `mcp__mock__…`.
 const SERVER: &str = "mock";
 
-type Outcome = Result<(), Box<dyn Error>>;
+type RunResult = Result<(), Box<dyn Error>>;
 
-/// What the suite requests.
+/// The scenario that the suite tests.
 struct Scenario {
     url: String,
     name: String,
-    /// The protocol version of the mock server. The host has to negotiate exactly this one.
+    /// The protocol version of the mock server. The host must negotiate exactly this version.
     version: Option<String>,
     /// Additional data of some scenarios, such as the calls to make.
     context: Value,
@@ -44,7 +48,7 @@ impl Scenario {
         Ok(Self {
             url: std::env::args()
                 .next_back()
-                .filter(|word| word.starts_with("http"))
+                .filter(|argument| argument.starts_with("http"))
                 .ok_or("usage: conformance-client URL, with MCP_CONFORMANCE_SCENARIO set")?,
             name: variable("MCP_CONFORMANCE_SCENARIO").unwrap_or_default(),
             version: variable("MCP_CONFORMANCE_PROTOCOL_VERSION"),
@@ -64,7 +68,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run() -> Outcome {
+async fn run() -> RunResult {
     let scenario = Scenario::from_env()?;
     let interaction = AcceptEverything::default();
     let server = ServerConfig::remote(&scenario.url, RemoteKind::Http);
@@ -75,22 +79,22 @@ async fn run() -> Outcome {
         .no_reconnect()
         .start()?;
     if scenario.name == "sep-2322-client-request-state" {
-        // Set only here, and before the first call.
+        // Cannot fail: this is the only place that sets it.
         let call = (host.clone(), "test_mrtr_unrelated");
         let _ = interaction.concurrent_call.set(call);
     }
     host.wait_for(Readiness::All).await;
 
-    let outcome = match check_connection(&host, &scenario) {
+    let result = match check_connection(&host, &scenario) {
         Ok(()) => run_scenario(&host, &scenario).await,
         failed => failed,
     };
     host.shutdown().await;
-    outcome
+    result
 }
 
-/// Fails unless the server is connected with the version of the mock server.
-fn check_connection(host: &Host, scenario: &Scenario) -> Outcome {
+/// Fails unless the server is connected and the session has the protocol version of the scenario.
+fn check_connection(host: &Host, scenario: &Scenario) -> RunResult {
     let details = host.server_details(SERVER)?;
     if details.status.status != ConnectionStatus::Connected {
         let reason = details.status.error.unwrap_or_default();
@@ -100,16 +104,16 @@ fn check_connection(host: &Host, scenario: &Scenario) -> Outcome {
         .handshake
         .map(|handshake| handshake.version.as_str());
     match scenario.version.as_deref() {
-        Some(wanted) if negotiated != Some(wanted) => {
-            Err(format!("the mock server speaks {wanted}, the session {negotiated:?}").into())
+        Some(expected) if negotiated != Some(expected) => {
+            Err(format!("negotiated version {negotiated:?}, expected {expected}").into())
         }
         _ => Ok(()),
     }
 }
 
-/// Makes the calls of the scenario: the listed ones, or one call of every tool.
-async fn run_scenario(host: &Host, scenario: &Scenario) -> Outcome {
-    for (tool, arguments) in calls(host, scenario)? {
+/// Makes the calls of the scenario and prints their results.
+async fn run_scenario(host: &Host, scenario: &Scenario) -> RunResult {
+    for (tool, arguments) in list_calls(host, scenario)? {
         let name = format!("mcp__{SERVER}__{tool}");
         let output = match host.call(&name, arguments.clone()).await {
             Err(CallError::InvalidArguments { violations, .. }) if has_null(&arguments) => {
@@ -126,7 +130,9 @@ async fn run_scenario(host: &Host, scenario: &Scenario) -> Outcome {
     Ok(())
 }
 
-fn calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
+/// Returns the tools to call and their arguments: the calls that the scenario lists, or one call of
+/// every tool.
+fn list_calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
     let tools = host.tools();
     if let Some(listed) = scenario.context.get("toolCalls").and_then(Value::as_array) {
         let call = |call: &Value| {
@@ -136,16 +142,16 @@ fn calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, Box<d
         return Ok(listed.iter().filter_map(call).collect());
     }
     if scenario.name == "json-schema-2020-12-preservation" {
-        let is_wanted =
+        let has_name =
             |tool: &&Arc<CatalogTool>| tool.definition.name == "json_schema_2020_12_tool";
         let tool = tools
             .iter()
-            .find(is_wanted)
+            .find(has_name)
             .ok_or("the tool is not listed")?;
         let schema = tool.definition.input_schema.to_value()?;
         return Ok(vec![("json_schema_echo".into(), json!({"schema": schema}))]);
     }
-    // Listed but not called: its schema refers to a URL that must not be fetched.
+    // The scenario only lists tools: a schema refers to a URL that the client must not fetch.
     if scenario.name == "json-schema-ref-no-deref" {
         return Ok(Vec::new());
     }
@@ -159,17 +165,17 @@ fn calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, Box<d
     tools.iter().map(call).collect()
 }
 
-/// A value for every property of a schema.
+/// Returns a value for every property of a schema.
 fn example_arguments(schema: &Value) -> Map<String, Value> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flatten();
     properties
-        .map(|(name, property)| (name.clone(), value_for(property)))
+        .map(|(name, property)| (name.clone(), example_value(property)))
         .collect()
 }
 
-/// The default, the first allowed value, or any value of the right type.
-fn value_for(property: &Value) -> Value {
+/// Returns the default, the first allowed value, or any value of the right type.
+fn example_value(property: &Value) -> Value {
     let default = property.get("default");
     if let Some(value) = default.or_else(|| property.pointer("/enum/0")) {
         return value.clone();
@@ -189,7 +195,7 @@ fn has_null(arguments: &Value) -> bool {
     arguments.is_some_and(|members| members.values().any(Value::is_null))
 }
 
-/// Removes null arguments. The host rejects `null` where the schema does not allow it.
+/// Removes null arguments. The host rejects them if the schema does not allow `null`.
 fn without_nulls(mut arguments: Value) -> Value {
     if let Some(members) = arguments.as_object_mut() {
         members.retain(|_, value| !value.is_null());
@@ -197,10 +203,10 @@ fn without_nulls(mut arguments: Value) -> Value {
     arguments
 }
 
-/// Accepts every request, and fills in forms with their defaults.
+/// Accepts every request of the server. Fills in forms with their defaults.
 #[derive(Clone, Default)]
 struct AcceptEverything {
-    /// A tool to call while an elicitation is open. The host must not mix up the two calls.
+    /// A tool to call while an elicitation is open. Tests that the host keeps the two calls apart.
     concurrent_call: Arc<OnceLock<(Host, &'static str)>>,
 }
 
@@ -227,7 +233,7 @@ impl Interaction for AcceptEverything {
                 ElicitMode::Form(form) => {
                     let fields = form.fields.iter();
                     let without_default = fields.filter(|field| field.default_value().is_none());
-                    ElicitResponse::Accept(without_default.map(example_value).collect())
+                    ElicitResponse::Accept(without_default.map(fill_in_field).collect())
                 }
                 _ => ElicitResponse::Cancel,
             }
@@ -235,7 +241,7 @@ impl Interaction for AcceptEverything {
     }
 }
 
-fn example_value(field: &Field) -> (String, Value) {
+fn fill_in_field(field: &Field) -> (String, Value) {
     let value = match &field.kind {
         FieldKind::Number { .. } => json!(5),
         FieldKind::Boolean { .. } => json!(true),

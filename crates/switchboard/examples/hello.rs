@@ -1,6 +1,10 @@
-//! Two servers, rules, a permission callback and one call.
+//! Starts a host with two servers, permission rules and a permission callback, and calls one tool.
 //!
-//! `cargo run --example hello`
+//! The server `time` needs `uvx`. The server `docs` does not exist: its status shows a failed connection.
+//!
+//! ```text
+//! cargo run -p switchboard --example hello
+//! ```
 
 use serde_json::json;
 use switchboard::permission::PermissionResponse;
@@ -13,7 +17,7 @@ use switchboard::{Host, Readiness};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder()
-        // Children inherit PATH, HOME and a few more of these variables.
+        // Child processes get PATH, HOME and a few more of these variables, not all of them.
         .environment(std::env::vars())
         .stdio("time", "uvx", ["mcp-server-time"])
         .http("docs", "https://docs.example.com/mcp")
@@ -27,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .start()?;
 
     let mut events = host.events();
-    let log = tokio::spawn(async move {
+    let event_log = tokio::spawn(async move {
         while let Some(event) = events.next().await {
             eprintln!("{event:?}");
         }
@@ -43,8 +47,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(error) => println!("{error}"),
     }
 
-    // Ends the event stream, too.
+    // Also ends the event stream.
     host.shutdown().await;
-    log.await?;
+    event_log.await?;
     Ok(())
 }

@@ -1,6 +1,8 @@
-//! One in-process server, one rule, one call.
+//! Defines a server with one tool as a Rust function, runs it in the host, and calls the tool.
 //!
-//! `cargo run --example in_process_server`
+//! ```text
+//! cargo run -p switchboard --example in_process_server
+//! ```
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,7 +10,7 @@ use serde_json::json;
 use switchboard::{Host, InProcessServer, Readiness};
 
 #[derive(Deserialize, JsonSchema)]
-struct Pair {
+struct Summands {
     a: f64,
     b: f64,
 }
@@ -18,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let calculator = InProcessServer::new("calculator", "1.0").tool(
         "add",
         "Adds two numbers",
-        async |Pair { a, b }: Pair| Ok(a + b),
+        async |Summands { a, b }: Summands| Ok(a + b),
     );
     let host = Host::builder()
         .in_process_server("calculator", calculator)

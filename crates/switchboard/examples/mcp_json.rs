@@ -1,6 +1,8 @@
 //! Loads the servers of a `.mcp.json` file and prints their status and tools.
 //!
-//! `cargo run --example mcp_json -- .mcp.json`
+//! ```text
+//! cargo run -p switchboard --example mcp_json -- .mcp.json
+//! ```
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,6 +1,8 @@
-//! A to-do list as an in-process server: tools with shared state, progress and cancellation.
+//! Runs a to-do list as an in-process server: tools with shared state, progress and cancellation.
 //!
-//! `cargo run --example stateful_server`
+//! ```text
+//! cargo run -p switchboard --example stateful_server
+//! ```
 
 #![allow(clippy::unused_async, reason = "tool handlers are async functions")]
 
@@ -13,9 +15,9 @@ use serde_json::json;
 use switchboard::{CallContext, Host, InProcessServer, Readiness, ToolContext, ToolResult};
 use tokio::time::{Instant, sleep};
 
-/// The state of all tools. The lock is never held across an `.await`.
+/// The state that all tools share. The lock is never held across an `.await`.
 #[derive(Clone, Default)]
-struct List(Arc<Mutex<Vec<Item>>>);
+struct TodoList(Arc<Mutex<Vec<Item>>>);
 
 /// An item of the list.
 #[derive(Clone, Serialize, JsonSchema)]
@@ -32,26 +34,26 @@ struct Items {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct New {
+struct NewItem {
     /// The text of the item
     #[schemars(length(min = 1, max = 200))]
     text: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Numbered {
+struct ItemNumber {
     /// The number of the item
     #[schemars(range(min = 1))]
     number: usize,
 }
 
-impl List {
-    fn change<T>(&self, change: impl FnOnce(&mut Vec<Item>) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+impl TodoList {
+    fn with_items<T>(&self, run: impl FnOnce(&mut Vec<Item>) -> T) -> T {
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn finish(&self, number: usize) -> ToolResult<Item> {
-        self.change(|items| {
+        self.with_items(|items| {
             let item = items.iter_mut().find(|item| item.number == number);
             let item = item.ok_or_else(|| format!("there is no item {number}"))?;
             item.is_done = true;
@@ -60,9 +62,9 @@ impl List {
     }
 }
 
-async fn add(new: New, context: ToolContext) -> ToolResult<Item> {
-    let list = context.state::<List>()?;
-    Ok(list.change(|items| {
+async fn add(new: NewItem, context: ToolContext) -> ToolResult<Item> {
+    let list = context.state::<TodoList>()?;
+    Ok(list.with_items(|items| {
         let item = Item {
             number: items.len() + 1,
             text: new.text,
@@ -73,41 +75,43 @@ async fn add(new: New, context: ToolContext) -> ToolResult<Item> {
     }))
 }
 
-async fn finish(which: Numbered, context: ToolContext) -> ToolResult<Item> {
-    context.state::<List>()?.finish(which.number)
+async fn finish(item: ItemNumber, context: ToolContext) -> ToolResult<Item> {
+    context.state::<TodoList>()?.finish(item.number)
 }
 
 async fn show(context: ToolContext) -> ToolResult<Items> {
-    let items = context.state::<List>()?.change(|items| items.clone());
+    let items = context
+        .state::<TodoList>()?
+        .with_items(|items| items.clone());
     Ok(Items { items })
 }
 
-/// Finishes one item after the other. Cancelling the call drops the future at its `.await`: finished
-/// items stay finished.
+/// Finishes one item after another. A cancelled call drops this future at its `.await`. Items that are
+/// finished stay finished.
 async fn do_all(context: ToolContext) -> ToolResult<String> {
-    let list = context.state::<List>()?;
-    let open = list.change(|items| -> Vec<Item> {
+    let list = context.state::<TodoList>()?;
+    let open = list.with_items(|items| -> Vec<Item> {
         let open = items.iter().filter(|item| !item.is_done);
         open.cloned().collect()
     });
     for (done, item) in open.iter().enumerate() {
         sleep(Duration::from_millis(50)).await;
         list.finish(item.number)?;
-        let (done, all) = (count(done + 1), count(open.len()));
+        let (done, all) = (to_f64(done + 1), to_f64(open.len()));
         context.report_progress(done, all, format!("done: {}", item.text));
     }
     Ok(format!("{} done", open.len()))
 }
 
-fn count(items: usize) -> f64 {
+fn to_f64(items: usize) -> f64 {
     u32::try_from(items).map_or(f64::MAX, f64::from)
 }
 
-fn todo_list(list: List) -> InProcessServer {
+fn todo_list(list: TodoList) -> InProcessServer {
     let state = list.clone();
-    let overview = move || {
-        let lines = list.change(|items| {
-            let line = |item: &Item| format!("[{}] {}", mark(item), item.text);
+    let read_list = move || {
+        let lines = list.with_items(|items| {
+            let line = |item: &Item| format!("[{}] {}", checkbox(item), item.text);
             items.iter().map(line).collect::<Vec<_>>()
         });
         async move { Ok(lines.join("\n")) }
@@ -119,17 +123,17 @@ fn todo_list(list: List) -> InProcessServer {
         .tool("finish", "Marks an item as done", finish)
         .tool("show", "Shows the list", show)
         .tool("do_all", "Finishes all open items", do_all)
-        .resource("todo://list", "list", overview)
+        .resource("todo://list", "list", read_list)
 }
 
-fn mark(item: &Item) -> char {
+fn checkbox(item: &Item) -> char {
     if item.is_done { 'x' } else { ' ' }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder()
-        .in_process_server("todo", todo_list(List::default()))
+        .in_process_server("todo", todo_list(TodoList::default()))
         .allow("mcp__todo")
         .start()?;
     host.wait_for(Readiness::All).await;
@@ -144,7 +148,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let missing = host.call("mcp__todo__finish", json!({"number": 9})).await?;
     println!("failed   {}", missing.to_text());
 
-    // The deadline is enough for one or two items. Then the call is cancelled.
+    // The deadline leaves time for one or two items. Then the host cancels the call.
     let deadline = Instant::now() + Duration::from_millis(120);
     let show_progress = |progress: switchboard::mcp::Progress| {
         println!("progress {}", progress.message.unwrap_or_default());
@@ -155,7 +159,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .context(CallContext::default().deadline(deadline))
         .await;
     if let Err(error) = outcome {
-        println!("gave up  {error}");
+        println!("timeout  {error}");
     }
     let call = host
         .call("mcp__todo__do_all", json!({}))
