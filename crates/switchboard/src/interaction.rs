@@ -1,7 +1,11 @@
-//! The seam to whoever can be asked: a person at a terminal, a user interface, nobody.
+//! The trait through which a host asks the user: for permissions, and for what servers request.
 //!
-//! The engine asks; it never decides for a person, and it does not count the time they take. What
-//! servers ask is read and judged before anybody is asked, and the answer before it is sent.
+//! The embedding program implements [`Interaction`], for example with a prompt in the terminal or with
+//! a dialog. The time until the user decides on a permission does not count toward the time limit of
+//! the call.
+//!
+//! Invariant: a request of a server is validated before it reaches an [`Interaction`], and the values
+//! of a form are validated before they are sent to the server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,43 +15,44 @@ use switchboard_client::elicitation::{ElicitResponse, Elicitation};
 pub use switchboard_client::roots::Root;
 use switchboard_client::sampling::SamplingRequest;
 
+use switchboard_wire::mcp::ErrorObject;
+
 use crate::id::ServerName;
 use crate::permission::{PermissionRequest, PermissionResponse};
-use switchboard_wire::mcp::ErrorObject;
 
 pub use switchboard_wire::BoxFuture;
 pub use switchboard_wire::mcp::ClientCapabilities;
 
-/// Answers the questions of the engine and of the servers.
+/// Responds to permission requests of the host and to requests of servers.
 ///
 /// ```
 /// use switchboard::Interaction;
-/// use switchboard::elicitation::{ElicitResponse, ElicitMode, Elicitation};
+/// use switchboard::elicitation::{ElicitMode, ElicitResponse, Elicitation};
 /// use switchboard::interaction::{BoxFuture, ClientCapabilities};
 /// use switchboard::permission::{PermissionRequest, PermissionResponse};
 ///
-/// /// Lets tools be called that say they change nothing, and fills in forms with what is proposed.
-/// struct Careful;
+/// /// Allows tools that declare to be read-only. Fills in forms with their default values.
+/// struct ReadOnlyTools;
 ///
-/// impl Interaction for Careful {
+/// impl Interaction for ReadOnlyTools {
 ///     fn capabilities(&self) -> ClientCapabilities {
 ///         ClientCapabilities::default().elicitation()
 ///     }
 ///
 ///     fn can_use_tool<'a>(&'a self, request: PermissionRequest) -> BoxFuture<'a, PermissionResponse> {
-///         let answer = match request.annotations.read_only {
+///         let response = match request.annotations.read_only {
 ///             Some(true) => PermissionResponse::Allow,
 ///             _ => PermissionResponse::Deny,
 ///         };
-///         Box::pin(async move { answer })
+///         Box::pin(async move { response })
 ///     }
 ///
-///     fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
+///     fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
 ///         Box::pin(async move {
-///             let ElicitMode::Form(form) = &question.mode else {
+///             let ElicitMode::Form(form) = &request.mode else {
 ///                 return ElicitResponse::Decline;
 ///             };
-///             // A real front shows `question.server`, `question.message` and every field first.
+///             // A real program first shows `request.server`, `request.message` and the fields.
 ///             match form.validate(form.defaults()) {
 ///                 Ok(values) => ElicitResponse::Accept(values),
 ///                 Err(_) => ElicitResponse::Decline,
@@ -57,31 +62,33 @@ pub use switchboard_wire::mcp::ClientCapabilities;
 /// }
 /// ```
 pub trait Interaction: Send + Sync + 'static {
-    /// What servers are told they may ask for. Nothing, unless this says so.
+    /// The capabilities announced to servers. The default announces none: servers cannot send
+    /// requests.
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::default()
     }
 
-    /// What this server is told it may ask for: the same as every other, unless this says otherwise.
+    /// The capabilities announced to this server. The default is the same for all servers.
     fn capabilities_for(&self, server: &ServerName) -> ClientCapabilities {
         let _ = server;
         self.capabilities()
     }
 
-    /// May this call be made?
+    /// Decides whether a call may be made. Called if no rule allows or denies the call.
     fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse>;
 
-    /// A server asks the user for something (`elicitation/create`): to fill in a form, or to visit an
-    /// address. Questions of one server come one at a time.
+    /// Responds to `elicitation/create`: the server asks the user to fill in a form or to open a URL.
+    /// A server has at most one such request open. The default declines.
     ///
-    /// Values that were accepted must fit the form ([`Form::validate`] tells): if they do not, the
-    /// server is told that the question was closed.
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
-        let _ = question;
+    /// Validate the values of a form with [`Form::validate`](crate::elicitation::Form::validate) before accepting. If they are not valid,
+    /// the host sends [`ElicitResponse::Cancel`] to the server.
+    fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
+        let _ = request;
         Box::pin(std::future::ready(ElicitResponse::Decline))
     }
 
-    /// A server asks for a completion by a model (`sampling/createMessage`).
+    /// Responds to `sampling/createMessage`: the server requests a completion by a model. The default
+    /// declines.
     fn sample<'a>(
         &'a self,
         request: SamplingRequest<'a>,
@@ -93,8 +100,8 @@ pub trait Interaction: Send + Sync + 'static {
         ))))
     }
 
-    /// A server asks where it may work (`roots/list`). See [`Host::notify_roots_changed`] for when that
-    /// changes.
+    /// Responds to `roots/list`: the directories that the server may use. The default is none. Call
+    /// [`Host::notify_roots_changed`] when the roots change.
     ///
     /// [`Host::notify_roots_changed`]: crate::Host::notify_roots_changed
     fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
@@ -103,7 +110,7 @@ pub trait Interaction: Send + Sync + 'static {
     }
 }
 
-/// Nobody is there: every question is answered with no.
+/// An [`Interaction`] without a user: denies permission and announces no capabilities.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoInteraction;
 
@@ -113,58 +120,58 @@ impl Interaction for NoInteraction {
     }
 }
 
-/// Somebody who also offers servers a fixed set of folders. What else is asked is passed on.
-pub(crate) struct WithFolders {
+/// Adds fixed roots to those of another [`Interaction`]. Passes all other requests on to it.
+pub(crate) struct WithRoots {
     roots: Vec<Root>,
-    rest: Arc<dyn Interaction>,
+    inner: Arc<dyn Interaction>,
 }
 
-impl WithFolders {
-    /// Relative paths are left out: nobody else knows relative to what.
-    pub(crate) fn new(folders: &[PathBuf], rest: Arc<dyn Interaction>) -> Self {
+impl WithRoots {
+    /// Leaves out relative paths: a server does not know the directory that they are relative to.
+    pub(crate) fn new(paths: &[PathBuf], inner: Arc<dyn Interaction>) -> Self {
         let root = |path: &PathBuf| {
             let root = Root::from_path(path);
             if root.is_none() {
-                tracing::warn!(path = %path.display(), "not an absolute path: not offered as a root");
+                tracing::warn!(path = %path.display(), "a root is not an absolute path and was left out");
             }
             root
         };
         Self {
-            roots: folders.iter().filter_map(root).collect(),
-            rest,
+            roots: paths.iter().filter_map(root).collect(),
+            inner,
         }
     }
 }
 
-impl Interaction for WithFolders {
+impl Interaction for WithRoots {
     fn capabilities(&self) -> ClientCapabilities {
-        self.rest.capabilities().roots()
+        self.inner.capabilities().roots()
     }
 
     fn capabilities_for(&self, server: &ServerName) -> ClientCapabilities {
-        self.rest.capabilities_for(server).roots()
+        self.inner.capabilities_for(server).roots()
     }
 
     fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
-        self.rest.can_use_tool(request)
+        self.inner.can_use_tool(request)
     }
 
-    fn elicit<'a>(&'a self, question: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
-        self.rest.elicit(question)
+    fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
+        self.inner.elicit(request)
     }
 
     fn sample<'a>(
         &'a self,
         request: SamplingRequest<'a>,
     ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
-        self.rest.sample(request)
+        self.inner.sample(request)
     }
 
     fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
         Box::pin(async move {
             let mut roots = self.roots.clone();
-            if self.rest.capabilities_for(server).roots {
-                roots.extend(self.rest.roots(server).await);
+            if self.inner.capabilities_for(server).roots {
+                roots.extend(self.inner.roots(server).await);
             }
             roots
         })

@@ -121,7 +121,7 @@ mod tests {
         let result = GetPromptResult::new([
             message(Role::User, ContentBlock::text("12345678")),
             message(Role::Assistant, ContentBlock::text("abcdefgh")),
-            message(Role::Assistant, ContentBlock::text("removed")),
+            message(Role::Assistant, ContentBlock::text("third text")),
             message(Role::User, image()),
         ]);
         let mut limits = Limits::default();
@@ -138,6 +138,6 @@ mod tests {
         let cut =
             format!("a\n[truncated: 28 bytes total, first 10 shown; full text stored as {handle}]");
         assert_eq!(rendered.messages[1].content, text(&cut));
-        assert_eq!(store.read(&handle).unwrap(), "12345678\nabcdefgh\nremoved");
+        assert_eq!(store.read(&handle).unwrap(), "12345678\nabcdefgh\nthird text");
     }
 }

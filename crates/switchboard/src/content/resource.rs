@@ -215,11 +215,11 @@ mod tests {
             text("12345678"),
             blob(PIXEL, "image/png"),
             text("abcdefgh"),
-            text("removed"),
+            text("third text"),
         ];
         let rendered = render_resource(read(parts), &limits, Some(&store));
         let handle = rendered.stored.unwrap();
-        assert_eq!(store.read(&handle).unwrap(), "12345678\nabcdefgh\nremoved");
+        assert_eq!(store.read(&handle).unwrap(), "12345678\nabcdefgh\nthird text");
         let texts: Vec<_> = (rendered.contents.iter())
             .map(|part| part.text.as_deref())
             .collect();

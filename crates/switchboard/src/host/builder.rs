@@ -30,7 +30,7 @@ use crate::cache::ServerCache;
 use crate::content::ResultStore;
 use crate::host_state::HostState;
 use crate::id::ServerName;
-use crate::interaction::{Interaction, NoInteraction, WithFolders};
+use crate::interaction::{Interaction, NoInteraction, WithRoots};
 use crate::limits::{Deadlines, Limits};
 use crate::permission::{
     Action, InvalidPattern, PermissionRequest, PermissionResponse, Policy, Rule,
@@ -406,7 +406,7 @@ impl HostBuilder {
         let profile = self.defaults.profile;
         let interaction: Arc<dyn Interaction> = match profile {
             Profile::Local if self.roots.is_empty() => self.interaction,
-            Profile::Local => Arc::new(WithFolders::new(&self.roots, self.interaction)),
+            Profile::Local => Arc::new(WithRoots::new(&self.roots, self.interaction)),
             Profile::Server => Arc::new(NoInteraction),
         };
         let state = Arc::new(HostState::new(

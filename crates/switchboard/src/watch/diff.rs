@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_and_replaced_lines_keep_their_neighbors() {
+    fn changed_lines_are_shown_with_context() {
         let old = ["a", "b", "c", "d", "e", "f", "g", "h"];
         let new = ["a", "B", "c", "d", "e", "f", "g", "x", "h"];
         assert_eq!(diff(&old, &new), " a\n-b\n+B\n c\n d\n…\n f\n g\n+x\n h");
