@@ -1,9 +1,9 @@
 //! The client that the official MCP conformance suite tests: a host with one server.
 //!
-//! The suite starts this program once per scenario. The last argument is the URL of a mock server, and
-//! environment variables describe the scenario. The program connects, makes the calls of the scenario,
-//! accepts every request of the server, and exits with an error if a call fails. The suite checks the
-//! messages on the wire.
+//! The suite starts this program once per scenario. The last argument is the URL of a mock server,
+//! and environment variables describe the scenario. The program connects, makes the calls of the
+//! scenario, accepts every request of the server, and exits with an error if a call fails. The
+//! suite checks the messages on the wire.
 //!
 //! ```text
 //! cargo xtask conformance

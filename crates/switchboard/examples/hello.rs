@@ -1,6 +1,7 @@
 //! Starts a host with two servers, permission rules and a permission callback, and calls one tool.
 //!
-//! The server `time` needs `uvx`. The server `docs` does not exist: its status shows a failed connection.
+//! The server `time` needs `uvx`. The server `docs` does not exist: its status shows a failed
+//! connection.
 //!
 //! ```text
 //! cargo run -p switchboard --example hello

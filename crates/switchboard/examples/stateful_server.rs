@@ -86,8 +86,8 @@ async fn show(context: ToolContext) -> ToolResult<Items> {
     Ok(Items { items })
 }
 
-/// Finishes one item after another. A cancelled call drops this future at its `.await`. Items that are
-/// finished stay finished.
+/// Finishes one item after another. A cancelled call drops this future at its `.await`. Items that
+/// are finished stay finished.
 async fn do_all(context: ToolContext) -> ToolResult<String> {
     let list = context.state::<TodoList>()?;
     let open = list.with_items(|items| -> Vec<Item> {

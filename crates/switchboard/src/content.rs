@@ -4,9 +4,10 @@
 //! output schema of the tool. The caller does, and adds violations to [`Output::notes`]. The result
 //! of a failed tool is rendered like any other.
 //!
-//! Invariant: every text in an [`Output`] is sanitized. All texts together are within the limit, plus
-//! one marker that gives the size of the full text. [`Output::structured`] and the `raw` of
-//! [`Block::Described`] are exceptions: they are meant for programs and stay as the server sent them.
+//! Invariant: every text in an [`Output`] is sanitized. All texts together are within the limit,
+//! plus one marker that gives the size of the full text. [`Output::structured`] and the `raw` of
+//! [`Block::Described`] are exceptions: they are meant for programs and stay as the server sent
+//! them.
 
 pub(crate) mod base64;
 mod file_type;
@@ -130,8 +131,9 @@ impl Output {
         texts.join("\n")
     }
 
-    /// The resource links in the output, as the server sent them. Read them from the same server with
-    /// [`Host::read_resource`](crate::Host::read_resource). Links that truncation removed are missing.
+    /// The resource links in the output, as the server sent them. Read them from the same server
+    /// with [`Host::read_resource`](crate::Host::read_resource). Links that truncation removed are
+    /// missing.
     pub fn links(&self) -> Vec<ResourceLink> {
         let raw = self.blocks.iter().filter_map(|block| match block {
             Block::Described { raw, .. } => raw.as_ref(),

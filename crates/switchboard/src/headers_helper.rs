@@ -1,8 +1,8 @@
 //! Runs the command in `headersHelper` of an entry, and provides the headers that it prints.
 //!
 //! The headers are cached until the server refuses them. Then the command runs again. Requests that
-//! need new headers at the same time share one run. The command runs in its own process group, which
-//! is killed after a timeout, or when the request that started the run is cancelled.
+//! need new headers at the same time share one run. The command runs in its own process group,
+//! which is killed after a timeout, or when the request that started the run is cancelled.
 //!
 //! Invariant: no error message contains the value of a header that the command printed.
 
@@ -100,8 +100,8 @@ impl HeadersHelper {
         }
     }
 
-    /// Runs the command, unless another run has finished since the caller read `finished_runs`. Then
-    /// returns the outcome of that run.
+    /// Runs the command, unless another run has finished since the caller read `finished_runs`.
+    /// Then returns the outcome of that run.
     async fn run_or_share(&self, finished_runs: u64) -> Result<Credential, AuthError> {
         let _running = self.running.lock().await;
         {
@@ -159,8 +159,8 @@ impl HeadersHelper {
         }
     }
 
-    /// Formats the last line of stderr as the end of an error message. Masks the secrets of the entry,
-    /// all words that the command wrote to stdout, and words that look like secrets.
+    /// Formats the last line of stderr as the end of an error message. Masks the secrets of the
+    /// entry, all words that the command wrote to stdout, and words that look like secrets.
     fn describe_stderr(&self, stderr: &[u8], stdout: &str) -> String {
         let text = String::from_utf8_lossy(stderr);
         let line = text.lines().rfind(|line| !line.trim().is_empty());

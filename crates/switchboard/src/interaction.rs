@@ -1,11 +1,11 @@
 //! The trait through which a host asks the user: for permissions, and for what servers request.
 //!
-//! The embedding program implements [`Interaction`], for example with a prompt in the terminal or with
-//! a dialog. The time until the user decides on a permission does not count toward the time limit of
-//! the call.
+//! The embedding program implements [`Interaction`], for example with a prompt in the terminal or
+//! with a dialog. The time until the user decides on a permission does not count toward the time
+//! limit of the call.
 //!
-//! Invariant: a request of a server is validated before it reaches an [`Interaction`], and the values
-//! of a form are validated before they are sent to the server.
+//! Invariant: a request of a server is validated before it reaches an [`Interaction`], and the
+//! values of a form are validated before they are sent to the server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,18 +77,19 @@ pub trait Interaction: Send + Sync + 'static {
     /// Decides whether a call may be made. Called if no rule allows or denies the call.
     fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse>;
 
-    /// Responds to `elicitation/create`: the server asks the user to fill in a form or to open a URL.
-    /// A server has at most one such request open. The default declines.
+    /// Responds to `elicitation/create`: the server asks the user to fill in a form or to open a
+    /// URL. A server has at most one such request open. The default declines.
     ///
-    /// Validate the values of a form with [`Form::validate`](crate::elicitation::Form::validate) before accepting. If they are not valid,
-    /// the host sends [`ElicitResponse::Cancel`] to the server.
+    /// Validate the values of a form with
+    /// [`Form::validate`](crate::elicitation::Form::validate) before accepting. If they are not
+    /// valid, the host sends [`ElicitResponse::Cancel`] to the server.
     fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         let _ = request;
         Box::pin(std::future::ready(ElicitResponse::Decline))
     }
 
-    /// Responds to `sampling/createMessage`: the server requests a completion by a model. The default
-    /// declines.
+    /// Responds to `sampling/createMessage`: the server requests a completion by a model. The
+    /// default declines.
     fn sample<'a>(
         &'a self,
         request: SamplingRequest<'a>,

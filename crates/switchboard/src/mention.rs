@@ -2,8 +2,8 @@
 //!
 //! Pure. The module does not check whether the server or the resource exists.
 //!
-//! Invariant: a mention is at the start of a word or after a quote, a bracket, a comma or a semicolon.
-//! So an email address is not a mention.
+//! Invariant: a mention is at the start of a word or after a quote, a bracket, a comma or a
+//! semicolon. So an email address is not a mention.
 
 use std::ops::Range;
 
@@ -61,7 +61,8 @@ fn find_at_sign(word: &str) -> Option<usize> {
 
 /// Splits a reference `server:uri`, with or without the `@`.
 ///
-/// The name of the server can contain colons. It ends at the first colon before a URI with a scheme.
+/// The name of the server can contain colons. It ends at the first colon before a URI with a
+/// scheme.
 pub fn split(reference: &str) -> Option<(&str, &str)> {
     let reference = reference.strip_prefix('@').unwrap_or(reference);
     let colons = reference.match_indices(':');
@@ -91,8 +92,8 @@ fn ends_mention(character: char) -> bool {
     character.is_whitespace() || character.is_control() || "\"`<>".contains(character)
 }
 
-/// Strips punctuation from the end of a word. Keeps a closing bracket if the word contains the opening
-/// one.
+/// Strips punctuation from the end of a word. Keeps a closing bracket if the word contains the
+/// opening one.
 fn strip_punctuation(word: &str) -> &str {
     const BRACKETS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
     // The number of closing brackets without an opening one, for each kind of bracket.

@@ -1,7 +1,7 @@
 //! Permission rules: decide whether a tool may be called, and why.
 //!
-//! Pure. The module does not read settings and does not ask users. It does not know which projects are
-//! trusted: the program that builds a [`Policy`] leaves out the rules of other projects.
+//! Pure. The module does not read settings and does not ask users. It does not know which projects
+//! are trusted: the program that builds a [`Policy`] leaves out the rules of other projects.
 //!
 //! A rule matches tools by a pattern, in which `s`, `t` and `name` are globs (`*`, `?`, `[…]`):
 //!
@@ -16,8 +16,8 @@
 //! compared with the wire name, as a whole and split into server and tool. So it matches whichever
 //! name its author wrote.
 //!
-//! A rule can be limited to some servers, to tools that declare a hint, and to calls whose arguments
-//! match (`permission/arguments.rs`).
+//! A rule can be limited to some servers, to tools that declare a hint, and to calls whose
+//! arguments match (`permission/arguments.rs`).
 //!
 //! Invariant: a matching deny wins over every other rule, regardless of scope and position.
 
@@ -93,14 +93,14 @@ impl FromStr for Action {
     }
 }
 
-/// How strictly a pattern matches. An allow must not match more than its author meant, and a deny not
-/// less.
+/// How strictly a pattern matches. An allow must not match more than its author meant, and a deny
+/// not less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MatchMode {
     /// For allows. Compares the pair of server and tool, and argument values as they are.
     Exact,
-    /// For denies and asks. Also compares the wire name and other forms of argument values, and matches
-    /// unknown arguments.
+    /// For denies and asks. Also compares the wire name and other forms of argument values, and
+    /// matches unknown arguments.
     Broad,
 }
 

@@ -3,8 +3,8 @@
 //! This module defines the types, selects the session of a query and checks its preconditions. The
 //! public methods are on [`Host`](crate::Host).
 //!
-//! Invariant: a query is sent at most twice. A query changes nothing on the server, so it is sent again
-//! after its connection was lost.
+//! Invariant: a query is sent at most twice. A query changes nothing on the server, so it is sent
+//! again after its connection was lost.
 
 mod error;
 
@@ -124,7 +124,8 @@ impl HostState {
         }
     }
 
-    /// Returns the session of a server. Waits for a server that is starting, and starts a dormant one.
+    /// Returns the session of a server. Waits for a server that is starting, and starts a dormant
+    /// one.
     pub(crate) async fn query_session(&self, server: &ServerHandle) -> Result<Session, QueryError> {
         self.check_server_not_denied(&server.settings().name)?;
         let until = Instant::now() + self.deadlines.startup;

@@ -1,7 +1,7 @@
 //! Watches: report changes of a resource or of a tool result.
 //!
-//! A watch subscribes to a resource, or polls a resource or a tool. Changes stay in a table until the
-//! embedding program takes them, for example between two turns of its agent, with
+//! A watch subscribes to a resource, or polls a resource or a tool. Changes stay in a table until
+//! the embedding program takes them, for example between two turns of its agent, with
 //! [`Host::drain_watch_events`](crate::Host::drain_watch_events) or
 //! [`Host::next_watch_event`](crate::Host::next_watch_event).
 //!
@@ -87,7 +87,8 @@ pub(crate) async fn start_watch(
     Ok(table.describe(&spec))
 }
 
-/// Rejects an unavailable server, an unknown tool, and arguments that violate the schema of the tool.
+/// Rejects an unavailable server, an unknown tool, and arguments that violate the schema of the
+/// tool.
 async fn check_target(host: &HostState, spec: &WatchSpec) -> Result<(), WatchError> {
     let server = host.query_server(spec.server.as_str())?;
     host.query_session(&server).await?;

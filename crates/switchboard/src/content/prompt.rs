@@ -1,6 +1,7 @@
 //! Renders a prompt for a model.
 //!
-//! Invariant: every text is sanitized, and all texts together are within the limit, plus one marker.
+//! Invariant: every text is sanitized, and all texts together are within the limit, plus one
+//! marker.
 
 use serde::Serialize;
 use switchboard_wire::mcp::{GetPromptResult, Role};
@@ -138,6 +139,9 @@ mod tests {
         let cut =
             format!("a\n[truncated: 28 bytes total, first 10 shown; full text stored as {handle}]");
         assert_eq!(rendered.messages[1].content, text(&cut));
-        assert_eq!(store.read(&handle).unwrap(), "12345678\nabcdefgh\nthird text");
+        assert_eq!(
+            store.read(&handle).unwrap(),
+            "12345678\nabcdefgh\nthird text"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Renders a tool result for a model: one [`Block`] for each content block of the server.
 //!
-//! Invariant: every text is sanitized, and an image or audio block holds valid base64 within the limit
-//! on media. Other media are replaced by a description.
+//! Invariant: every text is sanitized. The data of an image or audio block contains only characters
+//! of base64 and is within the limit on media. A description replaces other media.
 
 use std::borrow::Cow;
 
@@ -27,8 +27,8 @@ pub fn render_tool_result(
     render_tool_result_from(None, result, limits, store)
 }
 
-/// Renders the result of a server. The descriptions of resource links contain the name of the server,
-/// because a model needs it to read them.
+/// Renders the result of a server. The descriptions of resource links contain the name of the
+/// server, because a model needs it to read them.
 pub(crate) fn render_tool_result_from(
     server: Option<&ServerName>,
     result: CallToolResult,

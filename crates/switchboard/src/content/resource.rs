@@ -1,8 +1,8 @@
 //! Renders a resource for a model: sanitizes and truncates texts, saves binary data to files.
 //!
-//! Invariant: every text is sanitized, and all texts together are within the limit, plus one marker.
-//! The extension of a file depends on its content ([`FileType`]), and its name contains nothing that
-//! the server sent.
+//! Invariant: every text is sanitized, and all texts together are within the limit, plus one
+//! marker. A file name contains nothing that the server sent, and its extension is one of
+//! [`FileType`].
 
 use std::path::PathBuf;
 
@@ -51,8 +51,8 @@ pub struct RenderedPart {
     pub blob_saved_to: Option<PathBuf>,
 }
 
-/// Renders a resource. Text that exceeds the limit is cut, and the full text goes to `store`. Binary
-/// data goes to files of `store`.
+/// Renders a resource. Text that exceeds the limit is cut, and the full text goes to `store`.
+/// Binary data goes to files of `store`.
 pub fn render_resource(
     result: ReadResourceResult,
     limits: &Limits,
@@ -99,8 +99,8 @@ impl RenderedResource {
     }
 }
 
-/// Renders one part. Also returns a note if its data was not saved or contradicts its declared type.
-/// `files` counts the files of the resource.
+/// Renders one part. Also returns a note if its data was not saved or contradicts its declared
+/// type. `files` counts the files of the resource.
 fn render_part(
     body: ResourceBody,
     files: &mut usize,
@@ -219,7 +219,10 @@ mod tests {
         ];
         let rendered = render_resource(read(parts), &limits, Some(&store));
         let handle = rendered.stored.unwrap();
-        assert_eq!(store.read(&handle).unwrap(), "12345678\nabcdefgh\nthird text");
+        assert_eq!(
+            store.read(&handle).unwrap(),
+            "12345678\nabcdefgh\nthird text"
+        );
         let texts: Vec<_> = (rendered.contents.iter())
             .map(|part| part.text.as_deref())
             .collect();

@@ -25,8 +25,8 @@ impl<'a> LimitedText<'a> {
     }
 }
 
-/// What to do to a sequence of texts that exceeds the limit: keep the texts before `index`, replace the
-/// text at `index`, and remove the texts after it.
+/// What to do to a sequence of texts that exceeds the limit: keep the texts before `index`, replace
+/// the text at `index`, and remove the texts after it.
 pub(super) struct Truncation {
     pub(super) index: usize,
     /// The beginning of the text at `index`, and the marker.
@@ -37,8 +37,8 @@ pub(super) struct Truncation {
     pub(super) note: Option<String>,
 }
 
-/// Truncates the texts, joined by line ends, to `max_bytes`, and stores the full text. Returns `None`
-/// if the texts are within the limit.
+/// Truncates the texts, joined by line ends, to `max_bytes`, and stores the full text. Returns
+/// `None` if the texts are within the limit.
 pub(super) fn truncate_texts(
     texts: &[LimitedText<'_>],
     max_bytes: usize,
@@ -122,8 +122,8 @@ impl Truncation {
     }
 }
 
-/// The marker at the end of a truncated text. Gives the size of the full text, the size of the shown
-/// part, and the handle of the stored text.
+/// The marker at the end of a truncated text. Gives the size of the full text, the size of the
+/// shown part, and the handle of the stored text.
 pub fn truncation_marker(
     total_bytes: usize,
     shown_bytes: usize,

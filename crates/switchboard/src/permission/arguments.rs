@@ -6,20 +6,21 @@
 //! | `/a/b=glob` | the value at a JSON pointer: member `b` of argument `a`, or a list item by its index |
 //! | `*…` or `{…` | all arguments as compact JSON with sorted keys |
 //!
-//! Strings are compared as they are; numbers, `true`, `false` and `null` as JSON; lists and objects as
-//! compact JSON with sorted keys. Globs are anchored at both ends and case-sensitive, and `*` matches
-//! everything: `/`, line ends, quotes. A missing argument matches nothing.
+//! Strings are compared as they are; numbers, `true`, `false` and `null` as JSON; lists and objects
+//! as compact JSON with sorted keys. Globs are anchored at both ends and case-sensitive, and `*`
+//! matches everything: `/`, line ends, quotes. A missing argument matches nothing.
 //!
 //! What matches depends on the [`MatchMode`]:
 //!
-//! - *Exact* (allow): compares the value as it is. A glob with a wildcard does not match a value that
-//!   could be a path out of the directory in the glob: a value with a `..` segment, also if the
-//!   segment is percent-encoded or contains invisible characters; with a NUL; with percent codes that
-//!   are nested or are not UTF-8; with characters that look like a dot, a slash or a backslash.
+//! - *Exact* (allow): compares the value as it is. A glob with a wildcard does not match a value
+//!   that could be a path out of the directory in the glob: a value with a `..` segment, also if
+//!   the segment is percent-encoded or contains invisible characters; with a NUL; with percent
+//!   codes that are nested or are not UTF-8; with characters that look like a dot, a slash or a
+//!   backslash.
 //! - *Broad* (deny and ask): compares every form of the value. For a list or an object, also
 //!   everything in it, including keys. For a number such as `7.0`, also `7`. For a string, also the
-//!   string trimmed, then percent-decoded, then with `\` as `/`, then without `file://`, and each of
-//!   these with `.`, `..` and doubled `/` resolved.
+//!   string trimmed, then percent-decoded, then with `\` as `/`, then without `file://`, and each
+//!   of these with `.`, `..` and doubled `/` resolved.
 //!
 //! Values that are too large and arguments that are not known match in broad mode and do not match
 //! in exact mode.
@@ -35,7 +36,8 @@ use super::MatchMode;
 use super::glob::{Glob, GlobContext};
 use super::pattern::PatternProblem;
 
-/// Larger values are not compared, because a comparison takes up to glob length × value length steps.
+/// Larger values are not compared, because a comparison takes up to glob length × value length
+/// steps.
 const MAX_VALUE_BYTES: usize = 1024 * 1024;
 
 /// Deeper values are not compared. JSON that `serde_json` parsed is never deeper.
@@ -174,8 +176,8 @@ fn is_small_enough(value: &Value) -> bool {
     is_within_budget(value, MAX_VALUE_DEPTH, &mut MAX_VALUE_BYTES.clone())
 }
 
-/// Whether the value is within the depth and the byte budget. Subtracts a lower bound of the size of
-/// its text from the budget.
+/// Whether the value is within the depth and the byte budget. Subtracts a lower bound of the size
+/// of its text from the budget.
 fn is_within_budget(value: &Value, depth: usize, budget: &mut usize) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => consume(budget, 1),
@@ -284,8 +286,9 @@ fn text_has_path_escape(text: &str) -> bool {
             && has_parent_segment(&text.replace(is_ignorable_in_path, ""))
 }
 
-/// Whether the character is NUL, which ends a path early; U+FFFD, the result of decoding percent codes
-/// that are not UTF-8; or a character that some programs treat as a dot, a slash or a backslash.
+/// Whether the character is NUL, which ends a path early; U+FFFD, the result of decoding percent
+/// codes that are not UTF-8; or a character that some programs treat as a dot, a slash or a
+/// backslash.
 fn is_path_lookalike(character: char) -> bool {
     matches!(
         character,
@@ -311,8 +314,8 @@ fn is_ignorable_in_path(character: char) -> bool {
         )
 }
 
-/// Whether a text contains a percent code. In a text that was decoded once, such a code is nested: a
-/// server that decodes twice would use another path.
+/// Whether a text contains a percent code. In a text that was decoded once, such a code is nested:
+/// a server that decodes twice would use another path.
 fn has_percent_code(text: &str) -> bool {
     matches!(Cow::<[u8]>::from(percent_decode_str(text)), Cow::Owned(_))
 }
@@ -336,8 +339,8 @@ fn strip_file_scheme(text: &str) -> &str {
     }
 }
 
-/// Decodes the percent codes of dots, slashes and backslashes. Other codes stay, because the text may
-/// be decoded already.
+/// Decodes the percent codes of dots, slashes and backslashes. Other codes stay, because the text
+/// may be decoded already.
 fn decode_path_characters(text: &str) -> Cow<'_, str> {
     const CODES: [(&str, &str); 6] = [
         ("%2e", "."),

@@ -1,9 +1,9 @@
 //! Globs over names and values: `*`, `?` and `[…]`, anchored at both ends, case-sensitive.
 //!
 //! These are not path globs: `*` also matches separators, and `?` and classes match characters, not
-//! bytes, so that `?` matches `é`. Braces and parentheses (`{a,b}`, `Tool(argument)`) have a meaning in
-//! other globs and rules. They are errors where they cannot be literal. Otherwise a deny with such a
-//! pattern would be compared literally, and would deny nothing.
+//! bytes, so that `?` matches `é`. Braces and parentheses (`{a,b}`, `Tool(argument)`) have a
+//! meaning in other globs and rules. They are errors where they cannot be literal. Otherwise a deny
+//! with such a pattern would be compared literally, and would deny nothing.
 //!
 //! Invariant: matching allocates nothing and takes at most pattern length × name length steps.
 
@@ -51,8 +51,8 @@ impl GlobContext {
     }
 }
 
-/// A compiled glob. Most globs consist of stars and literal characters. These are compared as strings,
-/// which is faster.
+/// A compiled glob. Most globs consist of stars and literal characters. These are compared as
+/// strings, which is faster.
 #[derive(Clone, Debug)]
 pub(super) enum Glob {
     Literal(Box<str>),
@@ -65,7 +65,8 @@ pub(super) enum Glob {
         tail: Box<str>,
     },
     General {
-        /// The characters before the first wildcard. Compared first, because most names differ there.
+        /// The characters before the first wildcard. Compared first, because most names differ
+        /// there.
         head: Box<str>,
         tokens: Box<[GlobToken]>,
     },
@@ -159,8 +160,8 @@ fn to_literal(tokens: &[GlobToken]) -> Option<String> {
     characters.collect()
 }
 
-/// Whether the pieces occur one after another. The first occurrence of each piece is enough: a later
-/// one would leave less text for the next pieces.
+/// Whether the pieces occur one after another. The first occurrence of each piece is enough: a
+/// later one would leave less text for the next pieces.
 fn contains_in_order(pieces: &[Finder<'static>], text: &str) -> bool {
     let mut rest = text.as_bytes();
     pieces.iter().all(|piece| {
@@ -170,8 +171,8 @@ fn contains_in_order(pieces: &[Finder<'static>], text: &str) -> bool {
     })
 }
 
-/// Matches greedily with one backtrack point: on a mismatch, the last `*` matches one more character.
-/// Earlier stars need no backtracking.
+/// Matches greedily with one backtrack point: on a mismatch, the last `*` matches one more
+/// character. Earlier stars need no backtracking.
 fn match_tokens(tokens: &[GlobToken], name: &str) -> bool {
     let (mut pattern, mut rest) = (tokens, name);
     let mut backtrack: Option<(&[GlobToken], &str)> = None;

@@ -95,8 +95,8 @@ impl Pattern {
 
     /// Whether the pattern matches the server and the tool or, in broad mode, the wire name.
     ///
-    /// `wire_parts` are the parts of the wire name, `None` if they equal the names of the server and
-    /// the tool.
+    /// `wire_parts` are the parts of the wire name, `None` if they equal the names of the server
+    /// and the tool.
     pub(super) fn matches_tool(
         &self,
         input: &PolicyInput<'_>,
@@ -118,8 +118,8 @@ impl Pattern {
                     || self.matches_server_with_separator(id.server.as_str(), id.tool.as_str()))
     }
 
-    /// Whether the pattern matches every tool of a server. `wire_part` is the part of wire names that
-    /// stands for the server.
+    /// Whether the pattern matches every tool of a server. `wire_part` is the part of wire names
+    /// that stands for the server.
     pub(super) fn matches_whole_server(&self, server: &str, wire_part: &str) -> bool {
         match &self.target {
             PatternTarget::Everything => true,
@@ -138,8 +138,8 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches a local tool. In broad mode, a pattern for MCP tools also matches a
-    /// local tool whose name looks like that of an MCP tool.
+    /// Whether the pattern matches a local tool. In broad mode, a pattern for MCP tools also
+    /// matches a local tool whose name looks like that of an MCP tool.
     pub(super) fn matches_local_tool(&self, name: &str, mode: MatchMode) -> bool {
         match &self.target {
             PatternTarget::Everything => true,
@@ -153,8 +153,8 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches a server whose name contains `__`. The parser splits patterns at the
-    /// first `__`, and so in the middle of such a name.
+    /// Whether the pattern matches a server whose name contains `__`. The parser splits patterns at
+    /// the first `__`, and so in the middle of such a name.
     fn matches_server_with_separator(&self, server: &str, tool: &str) -> bool {
         matches!(self.target, PatternTarget::McpTools { .. }) && server.contains(SEPARATOR) && {
             let server = format!("{PREFIX}{server}");
@@ -166,8 +166,8 @@ impl Pattern {
     }
 
     fn matches_wire_name(&self, wire_name: &str) -> bool {
-        // If the server glob is literal, the pattern can match only if the parts match. The caller has
-        // already compared the parts.
+        // If the server glob is literal, the pattern can match only if the parts match. The caller
+        // has already compared the parts.
         let is_already_compared =
             matches!(&self.target, PatternTarget::McpTools { server, .. } if server.is_literal());
         !is_already_compared && self.full_glob.matches(wire_name)

@@ -22,8 +22,8 @@ pub struct PolicyInput<'a> {
     pub annotations: &'a ToolAnnotations,
     /// Whether the entry of the server says that its hints are trusted.
     pub trust_annotations: bool,
-    /// The arguments of the call, or `None` if they are not known. If they are not known, a deny or an
-    /// ask with conditions on arguments matches, and an allow does not.
+    /// The arguments of the call, or `None` if they are not known. If they are not known, a deny or
+    /// an ask with conditions on arguments matches, and an allow does not.
     pub arguments: Option<&'a Map<String, Value>>,
 }
 
@@ -51,8 +51,8 @@ impl<'a> MatchInput<'a> {
     }
 }
 
-/// Whether the wire name consists of the unchanged names of the server and the tool. True for nearly
-/// all tools.
+/// Whether the wire name consists of the unchanged names of the server and the tool. True for
+/// nearly all tools.
 fn wire_name_is_exact(input: &PolicyInput<'_>) -> bool {
     let ToolId { server, tool, .. } = input.tool;
     let rest = input.wire_name.as_str().strip_prefix(PREFIX);
@@ -91,8 +91,8 @@ impl Policy {
         decision(self.first_match(&MatchInput::new(input)))
     }
 
-    /// Decides on a call of an MCP tool. Returns `None` if the call is allowed: most calls are, and the
-    /// reason of an allow is not needed.
+    /// Decides on a call of an MCP tool. Returns `None` if the call is allowed: most calls are, and
+    /// the reason of an allow is not needed.
     pub(crate) fn deny_or_ask(&self, input: &PolicyInput<'_>) -> Option<Decision> {
         match self.first_match(&MatchInput::new(input)) {
             Some(rule) if rule.action() == Action::Allow => None,
@@ -106,9 +106,9 @@ impl Policy {
         decision(self.first_match(&MatchInput::Local { name, arguments }))
     }
 
-    /// The decision of the first rule that denies all tools of a server, if there is one. Such a rule
-    /// also denies resources and prompts. A rule that is limited to some tools, arguments or hints does
-    /// not.
+    /// The decision of the first rule that denies all tools of a server, if there is one. Such a
+    /// rule also denies resources and prompts. A rule that is limited to some tools, arguments or
+    /// hints does not.
     pub fn server_denial(&self, server: &ServerName) -> Option<Decision> {
         let wire_part = server_part(server);
         let mut denies = self.denies.iter();

@@ -1,7 +1,7 @@
 //! The permission request for one call, the response to it, and the reasons for a denial.
 //!
-//! Data only. The call pipeline creates a [`PermissionRequest`] if the policy requires permission, and
-//! an [`Interaction`](crate::Interaction) responds to it.
+//! Data only. The call pipeline creates a [`PermissionRequest`] if the policy requires permission,
+//! and an [`Interaction`](crate::Interaction) responds to it.
 
 use serde_json::{Map, Value};
 use switchboard_wire::mcp::ToolAnnotations;

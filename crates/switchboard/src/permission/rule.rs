@@ -122,7 +122,8 @@ impl Rule {
         self
     }
 
-    /// Limits the rule to these servers, even if its pattern matches more. Local tools are excluded.
+    /// Limits the rule to these servers, even if its pattern matches more. Local tools are
+    /// excluded.
     ///
     /// Use it for rules whose author controls only some servers. For example, an allow in a project
     /// file applies only to the servers of that project.

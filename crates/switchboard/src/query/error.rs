@@ -76,8 +76,8 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    /// Error codes of servers for a resource that does not exist. Servers also use the second code for
-    /// other invalid parameters.
+    /// Error codes of servers for a resource that does not exist. Servers also use the second code
+    /// for other invalid parameters.
     const NOT_FOUND: [i64; 2] = [-32002, ErrorObject::INVALID_PARAMS];
 
     /// Whether the server responded that the item does not exist.

@@ -50,7 +50,8 @@ impl ContentDiff {
         let count = |change| lines.iter().filter(|line| line.change == change).count();
         let (added, removed) = (count(LineChange::Added), count(LineChange::Removed));
         if added + removed == 0 {
-            // The hashes differ, but the texts are equal: they show only type and size of binary data.
+            // The hashes differ, but the texts are equal: they show only type and size of binary
+            // data.
             let summary = format!("the binary data changed ({} bytes)", now.size);
             return Self::summary_only(summary);
         }
@@ -117,8 +118,8 @@ fn diff_lines<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
 
 /// Compares two slices in time proportional to the product of their lengths.
 ///
-/// Myers' algorithm takes seconds to compare one old line with 30,000 new ones, and so does the hook
-/// [`similar::algorithms::Compact`], which `similar::capture_diff_slices` uses.
+/// Myers' algorithm takes seconds to compare one old line with 30,000 new ones, and so does the
+/// hook [`similar::algorithms::Compact`], which `similar::capture_diff_slices` uses.
 fn find_diff_ops(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let mut hook = Replace::new(Capture::new());
     let Ok(()) = diff_slices(Algorithm::Lcs, &mut hook, old, new);

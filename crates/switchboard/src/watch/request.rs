@@ -75,11 +75,11 @@ impl WatchRequest {
         Self::new(server.into(), WatchKind::Poll, target)
     }
 
-    /// Calls a tool at intervals. `tool` is the name that the server uses. Arguments that are not an
-    /// object are ignored.
+    /// Calls a tool at intervals. `tool` is the name that the server uses. Arguments that are not
+    /// an object are ignored.
     ///
-    /// Every call passes the permission rules. If a rule requires permission, the user is asked once
-    /// per watch, and again only if the definition of the tool changes.
+    /// Every call passes the permission rules. If a rule requires permission, the user is asked
+    /// once per watch, and again only if the definition of the tool changes.
     pub fn poll_tool(
         server: impl Into<String>,
         tool: impl Into<ToolName>,

@@ -1,7 +1,7 @@
 //! The watches of a host and their pending events.
 //!
-//! Each watch is queued at most once. Later changes are merged into its pending event. An ended watch
-//! counts toward the limit until its last event is taken.
+//! Each watch is queued at most once. Later changes are merged into its pending event. An ended
+//! watch counts toward the limit until its last event is taken.
 //!
 //! Invariants: the queue is never longer than the limit on watches, and no event is dropped.
 
@@ -226,8 +226,8 @@ impl WatchTable {
         });
     }
 
-    /// Applies `change` to a watch. Queues the watch if `change` returns `true`: there is an event to
-    /// report.
+    /// Applies `change` to a watch. Queues the watch if `change` returns `true`: there is an event
+    /// to report.
     fn update(&self, spec: &WatchSpec, change: impl FnOnce(&mut WatchState) -> bool) {
         let mut state = lock(&self.state);
         let Some(watch) = state.watches.get_mut(&spec.number) else {
@@ -383,8 +383,8 @@ impl WatchState {
         }
     }
 
-    /// Returns whether there is an event to report. A failure that ends before it is reported causes
-    /// no event.
+    /// Returns whether there is an event to report. A failure that ends before it is reported
+    /// causes no event.
     fn set_health(&mut self, health: WatchHealth, summary: &str) -> bool {
         if self.health == health {
             return false;

@@ -161,8 +161,8 @@ impl WatchTask {
             .set_health(&self.spec, WatchHealth::Failed, &summary);
     }
 
-    /// Subscribes, and refreshes on notifications. Polls if the server does not support subscriptions
-    /// or ends the subscription.
+    /// Subscribes, and refreshes on notifications. Polls if the server does not support
+    /// subscriptions or ends the subscription.
     async fn follow_subscription(&mut self, server: &ServerHandle, session: &Session, uri: &str) {
         let subscribed = tokio::select! {
             biased;
@@ -186,8 +186,8 @@ impl WatchTask {
         self.poll(server, session).await;
     }
 
-    /// Refreshes on every notification, and retries a failed refresh at intervals. Returns `None` when
-    /// the session ends, and the reason when the subscription ends.
+    /// Refreshes on every notification, and retries a failed refresh at intervals. Returns `None`
+    /// when the session ends, and the reason when the subscription ends.
     async fn process_updates(
         &mut self,
         server: &ServerHandle,
@@ -282,8 +282,8 @@ impl WatchTask {
         self.table.set_health(&self.spec, health, &summary);
     }
 
-    /// Reports once that the watch started or failed to start. After a failure, the task waits to be
-    /// cancelled.
+    /// Reports once that the watch started or failed to start. After a failure, the task waits to
+    /// be cancelled.
     async fn report_started(&mut self, outcome: Result<(), QueryError>) {
         let is_failure = outcome.is_err();
         if let Some(started) = self.started.take() {

@@ -24,8 +24,8 @@ impl DirectoryResultStore {
     /// Deletes files older than `max_age`, then the oldest ones until the total size is at most
     /// `max_total_bytes`. Returns the number of deleted files.
     ///
-    /// Files that the store did not create stay, and so do files that cannot be deleted. This method
-    /// blocks on the file system.
+    /// Files that the store did not create stay, and so do files that cannot be deleted. This
+    /// method blocks on the file system.
     pub fn prune(&self, max_age: Duration, max_total_bytes: u64) -> io::Result<usize> {
         match check_private_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

@@ -423,7 +423,10 @@ proptest! {
     }
 
     #[test]
-    fn stress_rules_match_as_deny_if_they_match_as_allow(rule in any_rule(), target in any_target()) {
+    fn stress_rules_match_as_deny_if_they_match_as_allow(
+        rule in any_rule(),
+        target in any_target(),
+    ) {
         let decided = |action| target.decide(&Policy::new([with_action(&rule, action)])).action;
         if decided(Action::Allow) == Action::Allow {
             prop_assert_eq!(decided(Action::Deny), Action::Deny);
