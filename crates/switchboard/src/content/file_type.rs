@@ -37,7 +37,7 @@ pub enum FileType {
     Ogg,
     /// MP4 video.
     Mp4,
-    /// WebM video.
+    /// `WebM` video.
     Webm,
     /// Anything else.
     Unknown,
