@@ -10,7 +10,7 @@ use switchboard::id::ToolId;
 use switchboard::permission::{Action, Decision, Reason, Rule, RuleScope};
 use switchboard_config::{EditError, JsonEditor, Scope, ScopePaths};
 
-use crate::render::text::path;
+use crate::render::text::path_on_one_line;
 
 /// A settings file that an allow rule can be saved to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +28,9 @@ pub(crate) struct SavedRule {
 }
 
 /// The files to choose from; the first one is the default.
-pub(crate) fn rule_files(places: &ScopePaths) -> Vec<RuleFile> {
+pub(crate) fn rule_files(paths: &ScopePaths) -> Vec<RuleFile> {
     let rule_file = |(rule_scope, scope): (RuleScope, Scope)| {
-        let file = places.settings_file(scope)?;
+        let file = paths.settings_file(scope)?;
         Some(RuleFile {
             scope: rule_scope,
             file,
@@ -63,8 +63,8 @@ impl RuleFile {
         let line = file.text().lines().enumerate();
         let line = line.filter(|(_, line)| line.contains(&name)).last();
         let location = match line {
-            Some((before, _)) => format!("{}:{}", path(file.path()), before + 1),
-            None => path(file.path()),
+            Some((before, _)) => format!("{}:{}", path_on_one_line(file.path()), before + 1),
+            None => path_on_one_line(file.path()),
         };
         file.save()?;
         Ok(SavedRule {

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 const VARIABLE: &str = "SWITCHBOARD_COMPLETE";
 const PROGRAM: &str = "switchboard";
 
-/// Answers a completion request and exits. Returns if this run is none.
+/// If this run is a completion request, prints the candidates and exits. Otherwise returns.
 pub(crate) fn handle_completion_request() {
     CompleteEnv::with_factory(Cli::command)
         .var(VARIABLE)
@@ -33,7 +33,7 @@ pub(crate) fn script(shell: Shell) -> Result<String, Failure> {
     let unknown = || Failure::internal(format!("no completion script for {name}"));
     let shell = shells.completer(name).ok_or_else(unknown)?;
     let mut script = Vec::new();
-    // By name instead of by path, so that the script still works after the program was moved.
+    // The script calls the program by name and not by path, so that it works after the program was moved.
     shell.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)?;
     Ok(String::from_utf8_lossy(&script).into_owned())
 }

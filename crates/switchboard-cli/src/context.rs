@@ -27,10 +27,10 @@ use crate::engine_settings;
 use crate::failure::{Failure, Kind};
 use crate::find_program;
 use crate::private_file::create_private;
-use crate::process_env::{ProcessEnv, find_folders, sources};
+use crate::process_env::{ProcessEnv, find_base_dirs, sources};
 use crate::process_guard::ProcessGuard;
 use crate::render::style::Style;
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
 use crate::render::{Console, Format, Verbosity};
 use crate::server_cache::FileServerCache;
 use crate::terminal::Terminal;
@@ -45,12 +45,12 @@ pub(crate) struct Context {
     argv: Vec<String>,
     variables: BTreeMap<String, String>,
     directory: PathBuf,
-    folders: BaseDirs,
+    base_dirs: BaseDirs,
     cache: PathBuf,
     rules: Vec<Rule>,
     trace: Option<Arc<TraceFile>>,
     process_guard: ProcessGuard,
-    /// Old stored results are removed once per run.
+    /// Makes sure that the cleanup of old stored results runs once.
     cleanup_started: Once,
 }
 
@@ -72,7 +72,8 @@ impl Context {
             let RuleArg { action, pattern } = rule;
             if !pattern.starts_with("mcp__") && !pattern.contains(['*', '?', '[']) {
                 let message = format!("--{action} {pattern}: pattern matches no MCP tool");
-                return Err(Failure::usage(message).hint(format!("--{action} mcp__{pattern}")));
+                return Err(Failure::usage(message)
+                    .hint(format!("did you mean --{action} mcp__{pattern}?")));
             }
             Rule::new(*action, pattern)
                 .map_err(|error| Failure::usage(format!("--{action}: {error}")))
@@ -82,10 +83,10 @@ impl Context {
             let trace = create_private(path)?;
             Ok(Arc::new(TraceFile::new(trace)))
         });
-        let (folders, cache) = find_folders(&env.variables)?;
+        let (base_dirs, cache) = find_base_dirs(&env.variables)?;
         Ok(Self {
             trace: trace.transpose()?,
-            process_guard: ProcessGuard::begin(folders.state.join("hosts")),
+            process_guard: ProcessGuard::begin(base_dirs.state.join("hosts")),
             console,
             directory: std::env::current_dir().map_err(|error| {
                 Failure::new(
@@ -93,7 +94,7 @@ impl Context {
                     format!("current directory no longer exists: {error}"),
                 )
             })?,
-            folders,
+            base_dirs,
             cache,
             argv: env.argv,
             variables: env.variables,
@@ -133,12 +134,12 @@ impl Context {
     }
 
     fn server_cache(&self) -> FileServerCache {
-        FileServerCache::new(self.folders.state.join("servers"))
+        FileServerCache::new(self.base_dirs.state.join("servers"))
     }
 
     /// The file paths of each scope.
-    pub(crate) fn places(&self) -> ScopePaths {
-        ScopePaths::find(&self.directory, self.folders.clone())
+    pub(crate) fn scope_paths(&self) -> ScopePaths {
+        ScopePaths::find(&self.directory, self.base_dirs.clone())
     }
 
     /// The value of an environment variable.
@@ -151,21 +152,21 @@ impl Context {
         &self,
         on_change: impl FnMut(ConfigSnapshot) + Send + 'static,
     ) -> Result<ReloadThread, Failure> {
-        let (directory, folders) = (self.directory.clone(), self.folders.clone());
+        let (directory, base_dirs) = (self.directory.clone(), self.base_dirs.clone());
         let selection = self.flags.config_selection();
         let targets = move || {
             // Computed on each poll: the directory may become a project later.
-            let places = ScopePaths::find(&directory, folders.clone());
+            let paths = ScopePaths::find(&directory, base_dirs.clone());
             let scopes = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
-            let settings = scopes.map(|scope| places.settings_file(scope));
+            let settings = scopes.map(|scope| paths.settings_file(scope));
             PolledFiles {
                 others: settings
                     .into_iter()
                     .flatten()
-                    .chain(places.enclosing_settings_files())
-                    .chain([places.approvals_file()])
+                    .chain(paths.enclosing_settings_files())
+                    .chain([paths.approvals_file()])
                     .collect(),
-                sources: sources(&selection, &places),
+                sources: sources(&selection, &paths),
             }
         };
         Ok(ReloadThread::spawn(targets, self.environment(), on_change)?)
@@ -182,11 +183,11 @@ impl Context {
         scope: Option<Scope>,
         import: impl FnOnce(&ImportContext<'_>) -> T,
     ) -> T {
-        let places = self.places();
+        let paths = self.scope_paths();
         import(&ImportContext {
             platform: Platform::current(),
-            home: &self.folders.home,
-            project_dir: places.project().unwrap_or(&self.directory),
+            home: &self.base_dirs.home,
+            project_dir: paths.project().unwrap_or(&self.directory),
             environment: &|name: &str| self.variables.get(name).cloned(),
             scope,
         })
@@ -205,7 +206,7 @@ impl Context {
     /// Loads the config. Prints its problems only if no server is left or `--mcp-config` is unusable;
     /// otherwise the command decides which ones to print.
     pub(crate) fn load_servers(&self) -> Result<LoadedServers, Failure> {
-        let loaded = load_config(&self.flags, &self.variables, &self.places());
+        let loaded = load_config(&self.flags, &self.variables, &self.scope_paths());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
             diagnostic.severity == Severity::Error && diagnostic.server.is_none()
         });
@@ -231,7 +232,7 @@ impl Context {
             Trust::none()
         };
         let settings = self.load_settings();
-        loaded.diagnostics.extend(self.places().diagnostic());
+        loaded.diagnostics.extend(self.scope_paths().diagnostic());
         let trust = trust
             .with_approvals(self.approvals_for(&mut loaded))
             .with_policy(settings.policy.clone());
@@ -240,7 +241,7 @@ impl Context {
 
     /// Loads the settings of all scopes.
     pub(crate) fn load_settings(&self) -> Settings {
-        load_settings(&self.places(), &engine_settings::RULE_VALIDATOR)
+        load_settings(&self.scope_paths(), &engine_settings::RULE_VALIDATOR)
     }
 
     /// The rules of the command line and the settings.
@@ -252,7 +253,7 @@ impl Context {
 
     /// The file with recorded approvals and rejections.
     pub(crate) fn approvals_file(&self) -> ApprovalsFile {
-        ApprovalsFile::at(self.places().approvals_file())
+        ApprovalsFile::at(self.scope_paths().approvals_file())
     }
 
     /// The recorded approvals. Empty if no project server needs one, or if the file cannot be read,
@@ -269,14 +270,14 @@ impl Context {
         })
     }
 
-    /// Call after every host has shut down and before the hosts are dropped.
+    /// Removes the host records. Call it after every host has shut down and before the hosts are dropped.
     pub(crate) fn on_hosts_shut_down(&self) {
         self.process_guard.release();
     }
 
     /// The command line of this run, quoted for a shell.
     pub(crate) fn rerun_command(&self) -> String {
-        let words = self.argv.iter().map(|word| shell_word(word));
+        let words = self.argv.iter().map(|word| quote_for_shell(word));
         let words: Vec<_> = std::iter::once("switchboard".to_owned())
             .chain(words)
             .collect();
@@ -285,7 +286,7 @@ impl Context {
 
     /// The command line of this run with one more flag.
     pub(crate) fn rerun_with(&self, flag: &str) -> String {
-        let words = self.argv.iter().map(|word| shell_word(word));
+        let words = self.argv.iter().map(|word| quote_for_shell(word));
         let words: Vec<_> = ["switchboard".to_owned(), flag.to_owned()]
             .into_iter()
             .chain(words)
@@ -302,10 +303,10 @@ impl Context {
 fn load_config(
     flags: &GlobalArgs,
     variables: &BTreeMap<String, String>,
-    places: &ScopePaths,
+    paths: &ScopePaths,
 ) -> LoadedConfig {
     let environment: HashMap<_, _> = variables.clone().into_iter().collect();
-    load(&sources(&flags.config_selection(), places), &environment)
+    load(&sources(&flags.config_selection(), paths), &environment)
 }
 
 impl LoadedServers {
@@ -324,8 +325,8 @@ impl LoadedServers {
         }
     }
 
-    /// The servers that the project's allow rules apply to: those defined in the project's file that
-    /// may run, by approval or by `--trust-project`.
+    /// The servers that the project's allow rules apply to. They are defined in the project's file, and
+    /// are approved or trusted by `--trust-project`.
     fn trusted_project_servers(&self) -> Vec<ServerName> {
         let entries = self.loaded.config.servers.iter();
         let trusted = entries.filter(|entry| self.is_trusted_project_server(entry));
@@ -337,7 +338,7 @@ impl LoadedServers {
             && matches!(entry.decide_launch(&self.trust), LaunchDecision::Launch(_))
     }
 
-    /// How many allow rules of the project do not apply to this server.
+    /// Counts the allow rules of the project that do not apply to this server.
     pub(crate) fn ignored_project_allows(&self, entry: &ServerEntry) -> usize {
         if self.is_trusted_project_server(entry) {
             return 0;

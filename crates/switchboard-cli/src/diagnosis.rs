@@ -123,9 +123,9 @@ impl Diagnosis {
     ) -> Self {
         let mut diagnosis = Self::default();
         diagnosis.config(entry, &servers.loaded.diagnostics);
-        let admission = entry.decide_launch(&servers.trust);
-        diagnosis.trust(&admission, servers.trust.approvals().state_of(entry));
-        let launch = match &admission {
+        let decision = entry.decide_launch(&servers.trust);
+        diagnosis.trust(&decision, servers.trust.approvals().state_of(entry));
+        let launch = match &decision {
             LaunchDecision::Launch(spec) => Some(spec),
             _ => None,
         };
@@ -219,10 +219,10 @@ impl Diagnosis {
         }
     }
 
-    fn trust(&mut self, admission: &LaunchDecision, standing: ApprovalState<'_>) {
-        match admission {
+    fn trust(&mut self, decision: &LaunchDecision, state: ApprovalState<'_>) {
+        match decision {
             LaunchDecision::Launch(spec) => {
-                let message = match standing {
+                let message = match state {
                     ApprovalState::Approved(approval) => {
                         format!("approved on {}", utc_date(approval.decided_at))
                     }
@@ -382,7 +382,7 @@ fn manual_command(spec: &LaunchSpec) -> Option<String> {
     };
     Some(format!(
         "to run it manually: {}",
-        text::command_line(spec.masked_entry())
+        text::format_command_line(spec.masked_entry())
     ))
 }
 

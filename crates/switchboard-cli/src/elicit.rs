@@ -63,7 +63,7 @@ impl ElicitPrompt {
     pub(crate) async fn ask(&self, elicitation: &Elicitation<'_>) -> ElicitResponse {
         let guard = self.terminal.acquire().await;
         let server = for_terminal(elicitation.server.as_str()).into_owned();
-        // A terminal that cannot be set up cannot be asked.
+        // If the terminal modes cannot be set, the question cannot be shown.
         let Ok(mut question) = OpenQuestion::begin(guard, server, self) else {
             return ElicitResponse::Cancel;
         };
@@ -92,8 +92,8 @@ impl ElicitPrompt {
         cancelled.retain(|earlier| now - *earlier < CANCEL_WINDOW);
         cancelled.push(now);
         if cancelled.len() >= MAX_CANCELLED {
-            let _ = question.note("cancelled repeatedly: stopping the command");
-            // The same signal as Ctrl-C while no question is open.
+            let _ = question.print_dimmed("cancelled repeatedly: stopping the command");
+            // SIGINT, as if the user had pressed Ctrl-C while no question is open.
             let _ = kill_process(getpid(), Signal::INT);
         }
     }
@@ -122,7 +122,7 @@ struct OpenQuestion {
     /// Whether the user typed at least one line.
     has_input: bool,
     has_ended: bool,
-    // Drop order: restore the terminal modes before the guard admits the next question.
+    // Declared before `guard`, so that the terminal modes are restored before the next question opens.
     modes: TerminalModes,
     guard: TerminalGuard,
 }
@@ -141,7 +141,7 @@ impl OpenQuestion {
     }
 
     /// Prints wrapped text of this program.
-    fn say(&self, text: &str) -> Result<(), QuestionCancelled> {
+    fn print_text(&self, text: &str) -> Result<(), QuestionCancelled> {
         let lines = wrap(text, Some(self.columns)).join("\n");
         Ok(io::stderr().write_all(format!("{lines}\n").as_bytes())?)
     }
@@ -151,24 +151,24 @@ impl OpenQuestion {
         clippy::unused_self,
         reason = "only code that holds the terminal may print"
     )]
-    fn show(&self, text: &str) -> Result<(), QuestionCancelled> {
+    fn print_line(&self, text: &str) -> Result<(), QuestionCancelled> {
         Ok(io::stderr().write_all(format!("{text}\n").as_bytes())?)
     }
 
     /// Prints wrapped text, dimmed.
-    fn note(&self, text: &str) -> Result<(), QuestionCancelled> {
+    fn print_dimmed(&self, text: &str) -> Result<(), QuestionCancelled> {
         let lines = wrap(text, Some(self.columns)).join("\n");
-        self.show(&self.dim(&lines))
+        self.print_line(&self.dim(&lines))
     }
 
-    fn warn(&self, text: &str) -> Result<(), QuestionCancelled> {
+    fn print_warning(&self, text: &str) -> Result<(), QuestionCancelled> {
         let lines = wrap(text, Some(self.columns.saturating_sub(2))).join("\n  ");
-        self.show(&self.style.paint(Paint::Yellow, &format!("! {lines}")))
+        self.print_line(&self.style.paint(Paint::Yellow, &format!("! {lines}")))
     }
 
     /// Prints text of the server.
-    fn quote(&self, text: &str) -> Result<(), QuestionCancelled> {
-        self.show(&quote(text, self.columns))
+    fn print_quoted(&self, text: &str) -> Result<(), QuestionCancelled> {
+        self.print_line(&quote(text, self.columns))
     }
 
     fn dim(&self, text: &str) -> String {
@@ -178,8 +178,8 @@ impl OpenQuestion {
     /// Prints which server asks, for what, and the server's message.
     fn introduce(&self, what: &str, message: &str) -> Result<(), QuestionCancelled> {
         let server = self.style.paint(Paint::Bold, &self.server);
-        self.show(&format!("\nServer {server} {what}"))?;
-        self.quote(message)
+        self.print_line(&format!("\nServer {server} {what}"))?;
+        self.print_quoted(message)
     }
 
     /// Prints a prompt and reads a line.
@@ -191,7 +191,7 @@ impl OpenQuestion {
             }
             Typed::Cancelled => {
                 // Ctrl-C and Ctrl-D leave the cursor at the end of the prompt.
-                self.show("")?;
+                self.print_line("")?;
                 Err(QuestionCancelled)
             }
         }
@@ -214,7 +214,7 @@ impl OpenQuestion {
             match answer.to_ascii_lowercase().as_str() {
                 "y" | "yes" => return Ok(true),
                 "" | "n" | "no" => return Ok(false),
-                _ => self.note("type y or n")?,
+                _ => self.print_dimmed("type y or n")?,
             }
         }
     }
@@ -228,7 +228,7 @@ impl OpenQuestion {
             _ => "cancelled",
         };
         // Ignore: if the terminal is gone, there is no place to print the error.
-        let _ = self.show(&self.dim(&format!("Sent to {}: {sent}\n", self.server)));
+        let _ = self.print_line(&self.dim(&format!("Sent to {}: {sent}\n", self.server)));
         answer
     }
 }
@@ -237,7 +237,7 @@ impl Drop for OpenQuestion {
     fn drop(&mut self) {
         if !self.has_ended {
             let message = format!("\n{} no longer needs an answer\n", self.server);
-            let _ = self.show(&self.dim(&message));
+            let _ = self.print_line(&self.dim(&message));
         }
     }
 }

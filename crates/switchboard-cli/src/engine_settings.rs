@@ -1,6 +1,6 @@
 //! Converts settings into rules, limits and deadlines for the engine.
 //!
-//! Invariant: invalid settings become a rule that denies every MCP tool; its reason names the problem.
+//! Invariant: if a settings file is invalid, a rule denies every MCP tool. Its reason names the problem.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use switchboard_config::{
     ServerName, Settings,
 };
 
-/// Lets the config crate check rules by the engine's syntax.
+/// Checks rules in settings files with the engine's parsers.
 pub(crate) const RULE_VALIDATOR: RuleValidator = RuleValidator {
     tool: |text| match Rule::new(Action::Deny, text) {
         Ok(_) => Ok(()),
@@ -43,7 +43,7 @@ pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<
             rule
         })
     });
-    // A rule that passed the check but that the engine rejects must block all calls too.
+    // If the engine rejects a rule that passed the validator, all calls are blocked too.
     let rules = deny_all.chain(written).collect::<Result<_, _>>();
     rules.unwrap_or_else(|error| {
         let rule =
@@ -52,19 +52,19 @@ pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<
     })
 }
 
-fn deny_all_rule(closed: &BlockingError) -> Result<Rule, InvalidPattern> {
+fn deny_all_rule(error: &BlockingError) -> Result<Rule, InvalidPattern> {
     let mut rule = Rule::new(Action::Deny, ALL_MCP_TOOLS)?
-        .reason(settings_error(closed))
-        .scope(rule_scope(closed.scope));
-    if let Some(origin) = &closed.problem.origin {
+        .reason(settings_error(error))
+        .scope(rule_scope(error.scope));
+    if let Some(origin) = &error.problem.origin {
         rule = rule.origin(origin.clone());
     }
     Ok(rule)
 }
 
 /// Why all calls are blocked.
-pub(crate) fn settings_error(closed: &BlockingError) -> String {
-    format!("invalid settings: {}", closed.problem.message)
+pub(crate) fn settings_error(error: &BlockingError) -> String {
+    format!("invalid settings: {}", error.problem.message)
 }
 
 fn written_rule(setting: &RuleSetting) -> Result<Rule, InvalidPattern> {
@@ -127,8 +127,8 @@ pub(crate) fn deadlines(settings: &Settings, from_env: impl Fn(&str) -> Option<u
     deadlines
 }
 
-/// How to raise a limit or deadline in the settings. `bound`: its name in the engine. `None` if it cannot
-/// be raised.
+/// Builds the hint that names the setting of a limit or deadline. `bound`: its name in the engine. `None`
+/// if the limit cannot be raised.
 pub(crate) fn raise_hint(bound: &str, file: &Path) -> Option<String> {
     if bound == "json_depth" {
         // The default is the maximum.
@@ -148,7 +148,7 @@ pub(crate) fn raise_hint(bound: &str, file: &Path) -> Option<String> {
         };
         let file = file.display();
         Some(format!(
-            r#"raise it by "{group}": {{ "{key}": … }}{unit} in {file}"#
+            r#"raise "{group}": {{ "{key}": … }}{unit} in {file}"#
         ))
     })
 }

@@ -1,6 +1,6 @@
 //! Errors of commands: kind, message, hint, exit code.
 //!
-//! The only module that knows the exit codes. A hint is a command to paste where possible.
+//! Only this module defines exit codes. A hint is a command to run or a short instruction.
 
 use std::io;
 use std::process::ExitCode;
@@ -106,7 +106,7 @@ pub(crate) struct Parts {
     pub(crate) delivery: Option<Delivery>,
     /// The config problems that caused the error.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Print as one line: the command prints JSON lines.
+    /// Print the JSON form on one line, because the command prints JSON lines.
     pub(crate) is_json_line: bool,
 }
 
@@ -216,7 +216,7 @@ impl From<QueryError> for Failure {
             QueryError::ErrorResponse { .. } => Kind::Refused,
             QueryError::InvalidResponse { .. } => Kind::UnusableAnswer,
             QueryError::TimedOut { .. } => Kind::TimedOut,
-            // Reading has no side effects, so delivery does not matter.
+            // A query has no side effects, so it does not matter whether it was delivered.
             QueryError::ConnectionLost { .. } => Kind::Unavailable,
             QueryError::ShuttingDown => Kind::Interrupted,
             _ => Kind::Internal,
@@ -227,7 +227,7 @@ impl From<QueryError> for Failure {
                 "run `switchboard get {server}` to see its capabilities"
             )),
             QueryError::TimedOut { .. } | QueryError::ConnectionLost { .. } => {
-                Some("try again".to_owned())
+                Some("run the command again".to_owned())
             }
             _ => None,
         };

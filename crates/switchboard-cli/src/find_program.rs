@@ -3,16 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The file that starting `command` would run. A `command` with a `/` is relative to `directory`, the
-/// child's working directory; any other is searched in `path`.
+/// Finds the executable file that `command` would start. A `command` with a `/` is relative to `directory`,
+/// the working directory of the child. Any other `command` is searched in `path`.
 pub(crate) fn find(command: &str, path: Option<&str>, directory: &Path) -> Option<PathBuf> {
     if command.contains('/') {
         let file = directory.join(command);
         return is_program(&file).then_some(file);
     }
-    let folders = std::env::split_paths(path.unwrap_or_default());
-    folders
-        .map(|folder| folder.join(command))
+    let directories = std::env::split_paths(path.unwrap_or_default());
+    directories
+        .map(|directory| directory.join(command))
         .find(|file| is_program(file))
 }
 

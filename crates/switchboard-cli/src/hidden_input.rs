@@ -1,7 +1,7 @@
 //! Reads secret values from stdin, or from a terminal without echo, so that they stay out of the
 //! shell's history.
 //!
-//! Invariant: terminal echo is restored on every path, also after an error or a signal.
+//! Invariant: terminal echo is restored even after an error or a signal.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::terminal::disable_stop_keys;
 
-/// Maximum bytes read from stdin: more than any value needs, and bounded if a wrong file is piped in.
+/// Maximum number of bytes read from stdin. A value is much shorter; a wrong file may be longer.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Reads one value per name, in their order.

@@ -1,64 +1,87 @@
 //! Reads proxy and certificate variables from the environment, as curl and Node do.
 //!
 //! An invalid variable is ignored with a warning. Invariant: no warning contains the value of a proxy
-//! variable, since it may contain a password.
+//! variable, because it may contain a password.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use switchboard::network::Network;
+use switchboard::network::{Network, ProxyError};
 
-/// The network settings in these variables, and warnings about the invalid ones.
-pub(crate) fn from_variables(variables: &BTreeMap<String, String>) -> (Network, Vec<String>) {
+type Variables = BTreeMap<String, String>;
+
+/// Builds the network settings from these variables. Also returns warnings about the invalid ones.
+pub(crate) fn from_variables(variables: &Variables) -> (Network, Vec<String>) {
     let mut warnings = Vec::new();
-    let mut network = Network::new();
-    let first = |names: &[&'static str]| {
-        let set = names.iter().filter_map(|name| {
-            let text = variables.get(*name)?.trim();
-            (!text.is_empty()).then(|| (*name, text.to_owned()))
-        });
-        set.into_iter().next()
-    };
-    // Never `HTTP_PROXY`: in a CGI script it holds the `Proxy` header of the request.
-    let for_http = first(&["http_proxy", "all_proxy", "ALL_PROXY"]);
-    let for_https = first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]);
-    let mut apply = |network: &mut Network, name: &str, result: Result<Network, _>| match result {
-        Ok(with_proxy) => *network = with_proxy,
-        Err::<_, switchboard::network::ProxyError>(error) => {
-            let warning = format!("ignoring {name}: {error}");
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
+    let network = with_proxies(Network::new(), variables, &mut warnings);
+    let network = with_certificates(network, variables, &mut warnings);
+    (network, warnings)
+}
+
+/// Returns the name and value of the first variable that is set and not blank.
+fn first_set(variables: &Variables, names: &[&'static str]) -> Option<(&'static str, String)> {
+    names.iter().find_map(|name| {
+        let value = variables.get(*name)?.trim();
+        (!value.is_empty()).then(|| (*name, value.to_owned()))
+    })
+}
+
+fn with_proxies(
+    mut network: Network,
+    variables: &Variables,
+    warnings: &mut Vec<String>,
+) -> Network {
+    let mut apply = |network: &mut Network, name: &str, result: Result<Network, ProxyError>| {
+        match result {
+            Ok(with_proxy) => *network = with_proxy,
+            Err(error) => {
+                let warning = format!("ignoring {name}: {error}");
+                // `all_proxy` applies to both schemes and may fail twice.
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
             }
         }
     };
-    if let Some((name, address)) = for_http {
+    // Never `HTTP_PROXY`: in a CGI script it holds the `Proxy` header of the request.
+    let for_http = ["http_proxy", "all_proxy", "ALL_PROXY"];
+    if let Some((name, address)) = first_set(variables, &for_http) {
         let result = network.clone().http_proxy(&address);
         apply(&mut network, name, result);
     }
-    if let Some((name, address)) = for_https {
+    let for_https = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+    if let Some((name, address)) = first_set(variables, &for_https) {
         let result = network.clone().https_proxy(&address);
         apply(&mut network, name, result);
     }
-    if let Some((_, exceptions)) = first(&["no_proxy", "NO_PROXY"]) {
-        network = network.no_proxy(&exceptions);
+    match first_set(variables, &["no_proxy", "NO_PROXY"]) {
+        Some((_, exceptions)) => network.no_proxy(&exceptions),
+        None => network,
     }
+}
+
+fn with_certificates(
+    mut network: Network,
+    variables: &Variables,
+    warnings: &mut Vec<String>,
+) -> Network {
     // As in OpenSSL, these two replace the platform's certificates.
     for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
-        let Some((_, value)) = first(&[name]) else {
+        let Some((_, value)) = first_set(variables, &[name]) else {
             continue;
         };
-        let (found, missing): (Vec<_>, Vec<_>) = std::env::split_paths(&value)
+        let (existing, missing): (Vec<_>, Vec<_>) = std::env::split_paths(&value)
             .filter(|path| !path.as_os_str().is_empty())
             .partition(|path| path.exists());
-        if !found.is_empty() {
-            network = found
+        if !existing.is_empty() {
+            network = existing
                 .into_iter()
                 .fold(network, Network::certificates)
                 .without_platform_certificates();
         }
         warnings.extend(missing.iter().map(|path| missing_file(name, path)));
     }
-    if let Some((name, value)) = first(&["NODE_EXTRA_CA_CERTS"]) {
+    if let Some((name, value)) = first_set(variables, &["NODE_EXTRA_CA_CERTS"]) {
         let path = PathBuf::from(value);
         if path.exists() {
             network = network.certificates(path);
@@ -66,7 +89,7 @@ pub(crate) fn from_variables(variables: &BTreeMap<String, String>) -> (Network, 
             warnings.push(missing_file(name, &path));
         }
     }
-    (network, warnings)
+    network
 }
 
 fn missing_file(name: &str, path: &std::path::Path) -> String {

@@ -40,6 +40,9 @@ fn open_private(path: &Path) -> io::Result<File> {
 
 /// Whether the path is in `/dev` or `/proc`, where links such as `/dev/stderr` come from the system.
 fn is_system_path(path: &Path) -> bool {
-    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-    folder.is_some_and(|folder| folder == Path::new("/dev") || folder.starts_with("/proc"))
+    let directory = path
+        .parent()
+        .and_then(|directory| directory.canonicalize().ok());
+    directory
+        .is_some_and(|directory| directory == Path::new("/dev") || directory.starts_with("/proc"))
 }

@@ -58,12 +58,12 @@ impl ProcessEnv {
         &self,
         selection: &ConfigSelection,
     ) -> Option<(LoadedConfig, FileServerCache, PathBuf)> {
-        let (folders, _) = find_folders(&self.variables).ok()?;
-        let cache = FileServerCache::new(folders.state.join("servers"));
+        let (base_dirs, _) = find_base_dirs(&self.variables).ok()?;
+        let cache = FileServerCache::new(base_dirs.state.join("servers"));
         let directory = std::env::current_dir().ok()?;
-        let places = ScopePaths::find(&directory, folders);
+        let paths = ScopePaths::find(&directory, base_dirs);
         let environment: HashMap<_, _> = self.variables.clone().into_iter().collect();
-        let loaded = load_names_only(&sources(selection, &places), &environment);
+        let loaded = load_names_only(&sources(selection, &paths), &environment);
         Some((loaded, cache, directory))
     }
 
@@ -75,25 +75,25 @@ impl ProcessEnv {
 }
 
 /// The config sources in effect: those of every scope, and those of `--mcp-config`.
-pub(crate) fn sources(selection: &ConfigSelection, places: &ScopePaths) -> ConfigSources {
+pub(crate) fn sources(selection: &ConfigSelection, paths: &ScopePaths) -> ConfigSources {
     let named = selection.mcp_config.iter();
     ConfigSources {
         command_line: named
             .map(|text| ConfigSource::from_argument(text))
             .collect(),
         strict: selection.strict,
-        ..places.sources()
+        ..paths.sources()
     }
 }
 
-/// The directories for config and state, and the cache directory.
-pub(crate) fn find_folders(
+/// Finds the directories for config and state, and the cache directory.
+pub(crate) fn find_base_dirs(
     variables: &BTreeMap<String, String>,
 ) -> Result<(BaseDirs, PathBuf), Failure> {
     let base = etcetera::base_strategy::choose_native_strategy().map_err(|_| {
         Failure::new(Kind::Config, "cannot determine the home directory").hint("set HOME")
     })?;
-    // A relative HOME would resolve inside the project, whose files would then count as the user's.
+    // A relative HOME would resolve inside the project, and files of the project would count as the user's.
     if !base.home_dir().is_absolute() {
         let message = format!(
             "HOME is not an absolute path: {}",
@@ -104,13 +104,13 @@ pub(crate) fn find_folders(
         );
     }
     let state = base.state_dir().unwrap_or_else(|| base.data_dir());
-    let folders = BaseDirs {
+    let base_dirs = BaseDirs {
         home: base.home_dir().to_owned(),
         config: base.config_dir().join("switchboard"),
         state: state.join("switchboard"),
         managed: managed(variables),
     };
-    Ok((folders, base.cache_dir().join("switchboard")))
+    Ok((base_dirs, base.cache_dir().join("switchboard")))
 }
 
 /// The administrator's directory. A user who could override it could escape the administrator's

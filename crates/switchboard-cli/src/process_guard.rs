@@ -1,4 +1,4 @@
-//! Makes sure that no server outlives this process.
+//! Ensures that no server outlives this process.
 //!
 //! This process becomes a subreaper, starts a guardian process in case it is killed, and writes a record
 //! per host in case the guardian is killed too. Invariant: a failure in this module never fails a
@@ -22,16 +22,18 @@ pub(crate) const GUARDIAN: &str = "__guardian";
 pub(crate) struct ProcessGuard {
     records: HostRecords,
     subreaper: Option<Subreaper>,
-    /// For the first host. Spawned in [`Self::begin`], so that it starts while the config is being read.
+    /// The guardian of the first host. [`Self::begin`] spawns it early, so that it starts while the config
+    /// is loaded.
     guardian: Mutex<Option<Guardian>>,
-    /// Removed by [`ProcessGuard::release`] or on drop.
+    /// The records of running hosts. [`ProcessGuard::release`] removes them, or dropping this guard.
     record_files: Mutex<Vec<HostRecordFile>>,
 }
 
 impl ProcessGuard {
-    /// `folder` holds the host records; it need not exist.
-    pub(crate) fn begin(folder: PathBuf) -> Self {
-        // Must run before the guardian starts: children that exist by then are never reaped.
+    /// Becomes a subreaper and spawns a guardian. `directory` holds the host records; it need not exist.
+    pub(crate) fn begin(directory: PathBuf) -> Self {
+        // Enable it before the guardian is spawned. If a child exists at that time, the subreaper kills
+        // only those orphans that carry the marker of the host.
         let subreaper = Subreaper::enable();
         if let Err(error) = &subreaper {
             tracing::debug!(%error, "cannot become a subreaper");
@@ -39,14 +41,14 @@ impl ProcessGuard {
         let guardian = guardian();
         guardian.start_early();
         Self {
-            records: HostRecords::new(folder),
+            records: HostRecords::new(directory),
             subreaper: subreaper.ok(),
             guardian: Mutex::new(Some(guardian)),
             record_files: Mutex::default(),
         }
     }
 
-    /// Adds id, guardian and subreaper to a host, and kills what earlier hosts left behind.
+    /// Adds id, guardian and subreaper to a host, and kills the processes that earlier hosts left behind.
     pub(crate) fn attach(&self, host: HostBuilder) -> HostBuilder {
         let killed = self.records.clean_up();
         if killed > 0 {
@@ -70,8 +72,8 @@ impl ProcessGuard {
         self.subreaper.clone()
     }
 
-    /// Removes the records after all hosts have shut down. Call it before the hosts are dropped: their
-    /// guardians exit in the meantime, which shortens the wait for them.
+    /// Removes the records. Call it after all hosts have shut down and before they are dropped: dropping a
+    /// host waits for its guardian, which exits while the records are removed.
     pub(crate) fn release(&self) {
         lock(&self.record_files).clear();
     }

@@ -112,7 +112,7 @@ impl Console {
     }
 
     fn print_labelled(&self, label: &str, paint: Paint, message: &str, columns: Option<usize>) {
-        let lines = text::block(&format!("{label}{message}"), 2, columns);
+        let lines = text::wrap_and_indent(&format!("{label}{message}"), 2, columns);
         let message = lines.trim_start().strip_prefix(label).unwrap_or(&lines);
         print_stderr(&format!(
             "{}{message}",
@@ -124,7 +124,7 @@ impl Console {
     pub(crate) fn fail(&self, failure: &Failure) {
         let parts = failure.parts();
         if parts.kind == Kind::OutputClosed {
-            // Like other programs in a pipeline: exit silently when the reader has exited.
+            // If the reader of a pipeline has exited, exit silently as other programs do.
             return;
         }
         if self.is_json() {
@@ -177,8 +177,8 @@ fn write_line(mut to: impl Write, text: &str) -> io::Result<()> {
     to.flush()
 }
 
-/// `1 tool`, `2 tools`
-pub(crate) fn count(number: usize, what: &str) -> String {
+/// Formats a number with its noun: `1 tool`, `2 tools`.
+pub(crate) fn format_count(number: usize, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {what}{ending}")
 }

@@ -1,7 +1,7 @@
 //! Caches protocol era and tool listing per server on disk.
 //!
-//! One file per server, `servers/<key>.json`. Invariant: the cache never fails a command. An unreadable
-//! file counts as empty, and an entry that cannot be written is determined again by the next run.
+//! One file per server, `servers/<key>.json`. Invariant: an error of the cache never fails a command. An
+//! unreadable file counts as empty. If a write fails, the next run asks the server again.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use switchboard::mcp::{Era, Json, ToolDefinition};
 /// A cache in a directory.
 #[derive(Debug)]
 pub(crate) struct FileServerCache {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 /// The content of a file. Tools are kept as JSON text until they are requested.
@@ -28,15 +28,15 @@ struct CachedServer {
 }
 
 impl FileServerCache {
-    /// `folder` need not exist.
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    /// `directory` need not exist.
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self { directory }
     }
 
     /// `None` if the key cannot be a file name.
     fn path(&self, key: &str) -> Option<PathBuf> {
         let is_plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        is_plain.then(|| self.folder.join(format!("{key}.json")))
+        is_plain.then(|| self.directory.join(format!("{key}.json")))
     }
 
     fn read(&self, key: &str) -> Option<CachedServer> {
@@ -44,13 +44,13 @@ impl FileServerCache {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Updates the entry of one server. If two runs write at the same time, the later one wins; the lost
-    /// value is determined again by the next run.
+    /// Updates the entry of one server. If two runs write at the same time, the later one wins; the next run
+    /// asks the server again for the lost value.
     fn change(&self, key: &str, change: impl FnOnce(&mut CachedServer)) {
         let mut cached = self.read(key).unwrap_or_default();
         change(&mut cached);
         if let Err(error) = self.write(key, &cached) {
-            tracing::debug!(%error, folder = %self.folder.display(), "could not write the server cache");
+            tracing::debug!(%error, directory = %self.directory.display(), "could not write the server cache");
         }
     }
 
@@ -61,9 +61,11 @@ impl FileServerCache {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&self.folder)?;
+            .create(&self.directory)?;
         // Another run may write the same entry at the same time, so each uses its own file.
-        let temp_path = self.folder.join(format!(".{key}.{}", std::process::id()));
+        let temp_path = self
+            .directory
+            .join(format!(".{key}.{}", std::process::id()));
         let written = OpenOptions::new()
             .write(true)
             .create(true)
@@ -115,8 +117,8 @@ mod tests {
 
     #[test]
     fn era_is_stored_in_private_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = FileServerCache::new(folder.path().join("a/servers"));
+        let directory = tempfile::tempdir().unwrap();
+        let cache = FileServerCache::new(directory.path().join("a/servers"));
         assert_eq!(cache.era("k1"), None);
         cache.remember_era("k1", Era::Legacy);
         assert_eq!(cache.era("k1"), Some(Era::Legacy));
@@ -126,7 +128,7 @@ mod tests {
         cache.forget_era("k1");
         assert_eq!(cache.era("k1"), None);
 
-        let files: Vec<_> = fs::read_dir(folder.path().join("a/servers"))
+        let files: Vec<_> = fs::read_dir(directory.path().join("a/servers"))
             .unwrap()
             .collect();
         assert_eq!(files.len(), 1, "no temporary file is left");
@@ -142,8 +144,8 @@ mod tests {
 
     #[test]
     fn listing_is_stored_beside_era() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = FileServerCache::new(folder.path().to_owned());
+        let directory = tempfile::tempdir().unwrap();
+        let cache = FileServerCache::new(directory.path().to_owned());
         let schema = Json::parse(r#"{"type":"object"}"#).unwrap();
         let tools = vec![ToolDefinition::new("echo", schema).description("Says it again")];
         cache.remember_era("k", Era::Modern);
@@ -154,12 +156,12 @@ mod tests {
 
     #[test]
     fn unreadable_entry_counts_as_missing() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = FileServerCache::new(folder.path().to_owned());
-        fs::write(folder.path().join("k.json"), "{\"era\": \"bronze\"}").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let cache = FileServerCache::new(directory.path().to_owned());
+        fs::write(directory.path().join("k.json"), "{\"era\": \"bronze\"}").unwrap();
         assert_eq!(cache.era("k"), None);
         cache.remember_era("../k", Era::Legacy);
         assert_eq!(cache.era("../k"), None);
-        assert!(!folder.path().parent().unwrap().join("k.json").exists());
+        assert!(!directory.path().parent().unwrap().join("k.json").exists());
     }
 }

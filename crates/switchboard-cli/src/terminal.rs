@@ -17,8 +17,8 @@ use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use line_input::{Echo, LineInput, TerminalModes, Typed, disable_stop_keys};
 
-/// Maximum output deferred while a question is open. A user may take long to answer, and servers may
-/// log much. The first messages are kept, because they tell what went wrong first.
+/// Maximum number of bytes deferred while a question is open: the user may take long to answer, and servers
+/// may log much. The first messages are kept, because they usually show the cause of a failure.
 const MAX_DEFERRED_BYTES: usize = 64 * 1024;
 
 /// The terminal. Clones share it.

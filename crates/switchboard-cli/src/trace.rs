@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn every_line_is_json() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace");
         std::fs::write(&path, "previous content").unwrap();
         let trace = TraceFile::new(create_private(&path).unwrap());
         let server = ServerName::new("s").unwrap();

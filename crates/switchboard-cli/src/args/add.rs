@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use switchboard_config::Scope;
 
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
 
 /// Two usage lines: the one that clap generates would allow a URL and a command together.
 pub(super) const ADD_USAGE: &str = "\
@@ -78,8 +78,8 @@ pub(crate) fn suggest_double_dash(words: &[String]) -> Option<String> {
     if !fits || command.iter().any(|word| word == "--") {
         return None;
     }
-    let command: Vec<_> = command.iter().map(|word| shell_word(word)).collect();
-    let name = shell_word(name);
+    let command: Vec<_> = command.iter().map(|word| quote_for_shell(word)).collect();
+    let name = quote_for_shell(name);
     Some(format!("switchboard add {name} -- {}", command.join(" ")))
 }
 

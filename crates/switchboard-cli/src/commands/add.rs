@@ -22,7 +22,8 @@ use crate::render::style::Paint;
 use crate::render::{json, text};
 use crate::signals::Signals;
 
-/// Value used for variables that are not set. It is valid anywhere in an entry, also as the start of a URL.
+/// Placeholder for variables that are not set. It is valid in every member of an entry, even at the start of
+/// a URL.
 pub(super) const UNSET_PLACEHOLDER: &str = "https://unset";
 
 pub(crate) async fn run(
@@ -84,7 +85,7 @@ fn server_name(name: &str) -> Result<ServerName, Failure> {
     Ok(name)
 }
 
-/// Warns about a value that was read from stdin to keep it private, and then written to the project's file.
+/// Warns that a value read from stdin, which is probably secret, is stored in the project's file.
 fn secret_in_project_warning(name: &str) -> EntryError {
     EntryError::new(format!(
         "the value of {name} is now stored in the project's .mcp.json, readable by everyone with the project"
@@ -154,7 +155,7 @@ fn check(
         let message = format!("server {name} was not added: {}", problem.message);
         return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint));
     }
-    // A problem that appears only without the placeholder is an unset variable without a default.
+    // The entry is valid with the placeholder. A problem without it is an unset variable that has no default.
     let strict = check_server(name, entry, scope, &environment).config.err();
     Ok(checked.warnings.into_iter().chain(strict).collect())
 }
@@ -201,7 +202,7 @@ struct AddedJson<'a> {
     /// Entry of a higher scope that is used instead of the added one.
     #[serde(skip_serializing_if = "Option::is_none")]
     overridden_by: Option<&'a ScopedEntry>,
-    /// Entries of lower scopes that the added entry replaces in use.
+    /// Entries of lower scopes that the added entry overrides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     overrides: Vec<&'a ScopedEntry>,
     #[serde(
@@ -235,7 +236,7 @@ fn report(added: &AddedJson<'_>, context: &Context) -> Result<(), Failure> {
         );
         let hint = format!(
             "switchboard remove {} -s {}",
-            text::shell_word(added.name.as_str()),
+            text::quote_for_shell(added.name.as_str()),
             winner.scope
         );
         console.warn(&message, winner.is_writable().then_some(&*hint));
@@ -268,7 +269,7 @@ fn render(added: &AddedJson<'_>, context: &Context) -> String {
             .map(scope_files::file_and_line)
             .unwrap_or_default(),
     );
-    field("command", &text::command_line(&added.config));
+    field("command", &text::format_command_line(&added.config));
     let url = added.config.as_object().get("url").and_then(Value::as_str);
     field("url", url.unwrap_or_default());
     for key in ["env", "headers"] {
@@ -304,8 +305,8 @@ mod tests {
 
     #[test]
     fn entry_changed_by_another_program_differs() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join(".mcp.json");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(".mcp.json");
         let name = ServerName::new("a").unwrap();
         let typed = json!({"command": "srv", "args": ["--token", "mine"], "env": {"LIB": "/mine"}});
         let environment = HashMap::new();

@@ -50,7 +50,7 @@ pub(crate) async fn run(
         input => input,
     };
     let console = &context.console;
-    let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.places()));
+    let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.scope_paths()));
     let entries = vec![entry.clone()];
     let host = context.one_shot_host_with_prompt(&servers, entries.clone(), ask);
     let in_flight = AtomicBool::new(false);
@@ -63,7 +63,7 @@ pub(crate) async fn run(
         print_output(&output, context)
     })
     .await;
-    // A call that was already sent may have run, and the failure has to say so.
+    // If the request was already sent, the tool may have run. The error has to say so.
     outcome.map_err(|failure| {
         if in_flight.load(Ordering::Relaxed) {
             failure.during_call()
@@ -73,20 +73,20 @@ pub(crate) async fn run(
     })
 }
 
-/// Checks that no settings file blocks all calls. Called first, so that no server is started for a call
-/// that is denied anyway.
+/// Returns an error if an invalid settings file blocks all calls. Commands check this first, so that no
+/// server is started for a call that will be denied.
 pub(super) fn require_usable_settings(servers: &LoadedServers) -> Result<(), Failure> {
-    let Some(closed) = servers.settings.blocking_errors.first() else {
+    let Some(blocking) = servers.settings.blocking_errors.first() else {
         return Ok(());
     };
-    let reason = settings_error(closed);
-    let origin = closed.problem.origin.as_ref();
+    let reason = settings_error(blocking);
+    let origin = blocking.problem.origin.as_ref();
     let place = origin.map(|origin| format!(" ({origin})"));
     let message = format!(
         "all calls are blocked: {reason}{}",
         place.unwrap_or_default()
     );
-    let hint = closed.problem.hint.clone();
+    let hint = blocking.problem.hint.clone();
     let hint = hint.unwrap_or_else(|| "fix or delete the file".to_owned());
     Err(Failure::new(Kind::Denied, message).hint(hint))
 }
@@ -133,7 +133,8 @@ async fn run_call(
     in_flight: &AtomicBool,
 ) -> Result<Output, CallError> {
     let mut events = host.events();
-    // Never contended: the call and this loop run in one task. The callback has to be `Sync`.
+    // A `Mutex`, because the progress callback has to be `Sync`. It is never contended: the call and this
+    // loop run in one task.
     let line = Mutex::new(None);
     let line = || line.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = || ProgressLine::start(console, tool.definition.display_name());
@@ -180,7 +181,7 @@ fn to_failure(error: CallError, tool: &CatalogTool, host: &Host, context: &Conte
     }
 }
 
-/// Returns the end of the server's stderr, which often says why a call timed out.
+/// Returns the end of the server's stderr, which often shows why a call timed out.
 fn stderr_tail(host: &Host, server: &ServerName) -> Option<String> {
     let stderr = host.server_details(server.as_str()).ok()?.stderr?;
     (!stderr.is_empty()).then(|| format!("last lines on stderr:\n{stderr}"))
@@ -197,11 +198,11 @@ fn limit_hint(error: &CallError, context: &Context) -> Option<String> {
             "raise {CALL_TIMEOUT_VAR}, or \"timeout\" in the entry of {server} (milliseconds)"
         ));
     }
-    let file = context.places().settings_file(Scope::User)?;
+    let file = context.scope_paths().settings_file(Scope::User)?;
     let hint = engine_settings::raise_hint(limit, &file)?;
     Some(match error {
         CallError::TimedOut { tool, .. } => {
-            format!("{hint}, or by \"timeout\" in the entry of {}", tool.server)
+            format!("{hint}, or \"timeout\" in the entry of {}", tool.server)
         }
         _ => hint,
     })
@@ -228,7 +229,10 @@ fn print_output(output: &Output, context: &Context) -> Result<Exit, Failure> {
             console.note(&format!("note: {}", sanitize(note)));
         }
         if let Some(file) = full_result_file {
-            console.note(&format!("note: full result saved to {}", text::path(&file)));
+            console.note(&format!(
+                "note: full result saved to {}",
+                text::path_on_one_line(&file)
+            ));
         }
     }
     if !output.is_error {

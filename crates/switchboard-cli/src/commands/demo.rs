@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use switchboard::event::Events;
 use switchboard::in_process::InProcessTool;
 use switchboard::permission::{Action, Rule};
 use switchboard::status::{ConnectionStatus, TransportKind};
@@ -22,30 +23,30 @@ use super::run_host::run_with_host;
 use crate::args::DEMO_SERVER;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
-use crate::render::{Console, count, format_duration, text};
+use crate::render::{Console, format_count, format_duration, text};
 use crate::signals::Signals;
 use report::{DemoReport, StepMark};
 
 const CHILD: &str = "greeter";
 
-/// Much longer than the first reconnect delay.
+/// Maximum wait for the reconnect. Much longer than the first reconnect delay.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let console = &context.console;
     let host = describe_host(context)?;
     let mut report = DemoReport::begin(console)?;
-    let seen = run_with_host(host, signals, context, async |host| {
+    let child_pids = run_with_host(host, signals, context, async |host| {
         run_steps(host, &mut report, console).await
     })
     .await?;
     report.step("shut down", "Shut down")?;
-    let alive = seen.iter().filter(|pid| is_alive(**pid)).count();
+    let alive = child_pids.iter().filter(|pid| is_alive(**pid)).count();
     let (mark, outcome) = match alive {
         0 => (StepMark::Good, "nothing left running".to_owned()),
         _ => (
             StepMark::Bad,
-            format!("{} left running", count(alive, "process")),
+            format!("{} left running", format_count(alive, "process")),
         ),
     };
     report.outcome(mark, &outcome)?;
@@ -57,8 +58,8 @@ fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     let child = ServerConfig::stdio(program.to_string_lossy(), [DEMO_SERVER]);
     // The demo server is not a config entry, so the managed policy has to be checked here.
     let profile = context.load_settings().policy.profile;
-    profile.check(&child).map_err(|ban| {
-        Failure::new(Kind::Denied, format!("cannot run the demo: {ban}")).hint(ban.hint())
+    profile.check(&child).map_err(|refusal| {
+        Failure::new(Kind::Denied, format!("cannot run the demo: {refusal}")).hint(refusal.hint())
     })?;
     let name = ServerName::new(CHILD).map_err(|error| Failure::internal(error.to_string()))?;
     let mut host = context
@@ -137,7 +138,7 @@ fn discover(host: &Host, report: &mut DemoReport<'_>, console: &Console) -> Resu
             .map_or(usize::MAX, |columns| columns.saturating_sub(5));
         report.detail(&text::truncate(&line, description_columns))?;
     }
-    report.note(StepMark::Good, &count(tools.len(), "tool"));
+    report.note(StepMark::Good, &format_count(tools.len(), "tool"));
     Ok(())
 }
 
@@ -190,32 +191,8 @@ async fn kill_and_reconnect(host: &Host, report: &mut DemoReport<'_>) -> Result<
     let began = Instant::now();
     rustix::process::kill_process(first, Signal::KILL).map_err(std::io::Error::from)?;
     report.detail(&format!("SIGKILL to process {}", first.as_raw_nonzero()))?;
-    let reconnected = async {
-        let mut was_disconnected = false;
-        let mut last_line = String::new();
-        while let Some(event) = events.next().await {
-            let Event::ServerChanged {
-                server,
-                status,
-                detail,
-            } = event
-            else {
-                continue;
-            };
-            let detail = detail.map(|detail| format!(": {}", text::first_line(&detail)));
-            let line = format!("{server} is {status}{}", detail.unwrap_or_default());
-            if line != last_line {
-                report.detail(&line)?;
-                last_line = line;
-            }
-            was_disconnected |= status != ConnectionStatus::Connected;
-            if was_disconnected && status == ConnectionStatus::Connected {
-                break;
-            }
-        }
-        Ok::<_, Failure>(())
-    };
-    match tokio::time::timeout(RECONNECT_TIMEOUT, reconnected).await {
+    let reconnect = report_until_reconnected(&mut events, report);
+    match tokio::time::timeout(RECONNECT_TIMEOUT, reconnect).await {
         Ok(outcome) => outcome?,
         Err(_) => report.outcome(
             StepMark::Bad,
@@ -228,14 +205,11 @@ async fn kill_and_reconnect(host: &Host, report: &mut DemoReport<'_>) -> Result<
         format_duration(began.elapsed()),
         second.as_raw_nonzero()
     );
-    report.outcome(
-        if second == first {
-            StepMark::Bad
-        } else {
-            StepMark::Good
-        },
-        &outcome,
-    )?;
+    let mark = match second == first {
+        true => StepMark::Bad,
+        false => StepMark::Good,
+    };
+    report.outcome(mark, &outcome)?;
     call(
         host,
         report,
@@ -244,6 +218,36 @@ async fn kill_and_reconnect(host: &Host, report: &mut DemoReport<'_>) -> Result<
     )
     .await?;
     Ok(vec![first, second])
+}
+
+/// Prints the status changes of the child until it was disconnected and is connected again.
+async fn report_until_reconnected(
+    events: &mut Events,
+    report: &DemoReport<'_>,
+) -> Result<(), Failure> {
+    let mut was_disconnected = false;
+    let mut last_line = String::new();
+    while let Some(event) = events.next().await {
+        let Event::ServerChanged {
+            server,
+            status,
+            detail,
+        } = event
+        else {
+            continue;
+        };
+        let detail = detail.map(|detail| format!(": {}", text::first_line(&detail)));
+        let line = format!("{server} is {status}{}", detail.unwrap_or_default());
+        if line != last_line {
+            report.detail(&line)?;
+            last_line = line;
+        }
+        was_disconnected |= status != ConnectionStatus::Connected;
+        if was_disconnected && status == ConnectionStatus::Connected {
+            break;
+        }
+    }
+    Ok(())
 }
 
 async fn ask_pid(host: &Host) -> Result<Pid, Failure> {

@@ -53,7 +53,7 @@ fn render(tool: &CatalogTool, console: &Console) -> String {
             style.paint(Paint::Bold, tool.wire_name.as_str()),
             identity(tool, console).trim_end()
         ),
-        text::block(description.trim(), 2, console.prose_columns()),
+        text::wrap_and_indent(description.trim(), 2, console.prose_columns()),
         arguments(&parameters, console),
         format!(
             "{}\n  {}",
@@ -108,7 +108,7 @@ fn arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
         let explanation = explanation(parameter);
         if is_narrow {
             table.row(cells);
-            table.text(text::block(&explanation, 6, console.columns));
+            table.text(text::wrap_and_indent(&explanation, 6, console.columns));
         } else {
             cells.push(Cell::new(explanation));
             table.row(cells);

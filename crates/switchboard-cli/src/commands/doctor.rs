@@ -5,12 +5,14 @@
 mod environment;
 mod provider_limits;
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use serde::Serialize;
 use serde_json::Map;
-use switchboard::catalog::Catalog;
+use switchboard::catalog::{Catalog, CatalogTool};
 use switchboard::content::for_terminal;
-use switchboard::permission::{Action, PolicyInput};
+use switchboard::permission::{Action, Policy, PolicyInput};
 use switchboard::status::{ConnectionStatus, ServerDetails};
 use switchboard::{Host, naming};
 use switchboard_config::{Diagnostic, ServerEntry, ServerName};
@@ -22,7 +24,7 @@ use crate::context::{Context, LoadedServers};
 use crate::diagnosis::{Diagnosis, Outcome, Step};
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
-use crate::render::{Console, count, json, text};
+use crate::render::{Console, format_count, json, text};
 use crate::signals::Signals;
 use environment::Check;
 
@@ -61,7 +63,7 @@ pub(crate) async fn run(
     let host = context.one_shot_host(&servers, entries.clone());
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
-        // Lazy servers are started too: their later steps cannot be checked otherwise.
+        // Start lazy servers too: the steps after the start cannot be checked otherwise.
         join_all(entries.iter().map(|entry| wake(host, entry))).await;
         let catalog = host.catalog();
         let reports = entries
@@ -115,57 +117,54 @@ fn exposed_tools(
     servers: &LoadedServers,
     context: &Context,
 ) -> (Outcome, String) {
-    let tools: Vec<_> = catalog.tools_of(entry.name()).collect();
-    let refused: Vec<_> = catalog
-        .rejected()
-        .iter()
+    let exposed: Vec<_> = catalog.tools_of(entry.name()).collect();
+    let rejected = catalog.rejected().iter();
+    let rejected: Vec<_> = rejected
         .filter(|tool| tool.id.server == *entry.name())
         .collect();
-    let policy = context.policy(servers);
-    let denied = tools.iter().filter(|tool| {
-        let subject = PolicyInput {
+    let tokens = exposed.iter().map(|tool| provider_limits::tokens(tool));
+    let mut parts = vec![format!(
+        "{} of {} tools available as mcp__{}__* (~{} tokens)",
+        exposed.len(),
+        server.status.tools.len() + rejected.len(),
+        naming::server_part(entry.name()),
+        text::format_thousands(tokens.sum())
+    )];
+    let denied = count_denied(&exposed, &context.policy(servers));
+    if denied > 0 {
+        parts.push(format!("{denied} denied by rules"));
+    }
+    let first_rejected = rejected.first().map(|tool| {
+        let name = tool.id.tool.as_str();
+        format!("{name} is not available: {}", tool.reason)
+    });
+    let first_provider_problem = exposed.iter().find_map(|tool| {
+        let problems = provider_limits::problems(&tool.definition);
+        let problem = problems.first()?;
+        Some(format!("{}: {problem}", tool.id.tool.as_str()))
+    });
+    let outcome = match (&first_rejected, &first_provider_problem) {
+        (None, None) => Outcome::Ok,
+        _ => Outcome::Warning,
+    };
+    parts.extend(first_rejected);
+    parts.extend(first_provider_problem);
+    (outcome, parts.join("; "))
+}
+
+/// Counts the tools that the rules deny when they are called without arguments.
+fn count_denied(tools: &[&Arc<CatalogTool>], policy: &Policy) -> usize {
+    let is_denied = |tool: &&&Arc<CatalogTool>| {
+        let input = PolicyInput {
             tool: &tool.id,
             wire_name: &tool.wire_name,
             annotations: &tool.definition.annotations,
             trust_annotations: false,
             arguments: Some(&Map::new()),
         };
-        policy.decide(&subject).action == Action::Deny
-    });
-    let denied = denied.count();
-    let part = naming::server_part(entry.name());
-    let all = server.status.tools.len() + refused.len();
-    let tokens: usize = tools.iter().map(|tool| provider_limits::tokens(tool)).sum();
-    let mut parts = vec![format!(
-        "{} of {all} tools available as mcp__{part}__* (~{} tokens)",
-        tools.len(),
-        text::thousands(tokens)
-    )];
-    if denied > 0 {
-        parts.push(format!("{denied} denied by rules"));
-    }
-    let without_problems = parts.len();
-    let refused = refused.first();
-    parts.extend(refused.map(|tool| {
-        format!(
-            "{} is not available: {}",
-            tool.id.tool.as_str(),
-            tool.reason
-        )
-    }));
-    let rejected = tools.iter().find_map(|tool| {
-        let problem = provider_limits::problems(&tool.definition)
-            .into_iter()
-            .next()?;
-        Some(format!("{}: {problem}", tool.id.tool.as_str()))
-    });
-    parts.extend(rejected);
-    let outcome = if parts.len() == without_problems {
-        Outcome::Ok
-    } else {
-        Outcome::Warning
+        policy.decide(&input).action == Action::Deny
     };
-    (outcome, parts.join("; "))
+    tools.iter().filter(is_denied).count()
 }
 
 impl DoctorReport<'_> {
@@ -216,13 +215,18 @@ fn render_server(server: &ServerReport, console: &Console) -> String {
         page.push_str(
             &console
                 .style
-                .paint(Paint::Cyan, &text::block(&hint, 2, None)),
+                .paint(Paint::Cyan, &text::wrap_and_indent(&hint, 2, None)),
         );
         page.push('\n');
     }
     if let Some(stderr) = &server.stderr {
         let heading = console.style.paint(Paint::Dim, "  stderr");
-        page.extend([&heading, "\n", &text::block(stderr, 4, None), "\n"]);
+        page.extend([
+            &heading,
+            "\n",
+            &text::wrap_and_indent(stderr, 4, None),
+            "\n",
+        ]);
     }
     page
 }
@@ -237,14 +241,16 @@ fn summary(report: &DoctorReport<'_>) -> String {
         problems.push(format!("{broken} broken"));
     }
     if environment > 0 {
-        problems.push(count(environment, "problem") + " in the environment");
+        problems.push(format_count(environment, "problem") + " in the environment");
     }
     if warnings > 0 {
-        problems.push(count(warnings, "warning"));
+        problems.push(format_count(warnings, "warning"));
     }
     match servers.len() {
         0 if problems.is_empty() => "No servers configured.".to_owned(),
-        all if problems.is_empty() => format!("{}: no problems found.", count(all, "server")),
-        all => format!("{}: {}.", count(all, "server"), problems.join(", ")),
+        all if problems.is_empty() => {
+            format!("{}: no problems found.", format_count(all, "server"))
+        }
+        all => format!("{}: {}.", format_count(all, "server"), problems.join(", ")),
     }
 }

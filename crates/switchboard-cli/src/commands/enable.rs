@@ -11,7 +11,7 @@ use crate::args::GetArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::json;
-use crate::render::text::{self, shell_word};
+use crate::render::text::{self, quote_for_shell};
 
 const DISABLED_SERVERS: &[&str] = &["disabledServers"];
 
@@ -87,7 +87,7 @@ fn disabled_names(file: &JsonEditor) -> Vec<Value> {
 }
 
 fn local_settings(context: &Context) -> Result<PathBuf, Failure> {
-    let file = context.places().settings_file(Scope::Local);
+    let file = context.scope_paths().settings_file(Scope::Local);
     file.ok_or_else(|| Failure::internal("the local scope has no settings file"))
 }
 
@@ -142,12 +142,12 @@ fn report(toggled: &ToggledJson<'_>, context: &Context) -> Result<Exit, Failure>
     let verb = if *enabled { "Enabled" } else { "Disabled" };
     console.print(&format!(
         "{verb} {server} in this project ({})",
-        text::path(file)
+        text::path_on_one_line(file)
     ))?;
     let opposite = if *enabled { "disable" } else { "enable" };
     console.note(&format!(
         "to undo: switchboard {opposite} {}",
-        shell_word(server)
+        quote_for_shell(server)
     ));
     Ok(Exit::Ok)
 }

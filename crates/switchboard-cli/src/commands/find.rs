@@ -12,7 +12,10 @@ use switchboard_config::{LaunchDecision, PendingReason, ServerEntry, nearest};
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Failure, Kind};
 use crate::render::Console;
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
+
+/// The hint for a name that cannot be found because the config has no servers.
+pub(super) const NO_SERVERS_HINT: &str = "no servers configured; add one with `switchboard add`";
 
 /// Returns the configured server with this name.
 pub(super) fn server_named<'a>(
@@ -30,7 +33,7 @@ pub(super) fn server_named<'a>(
         match (nearest(name, &names), names.is_empty()) {
             (Some(nearest), _) => failure.hint(format!("did you mean {nearest}?")),
             (None, false) => failure.hint("run `switchboard list` to see all servers"),
-            (None, true) => failure.hint("no servers configured; add one with `switchboard add`"),
+            (None, true) => failure.hint(NO_SERVERS_HINT),
         }
     })
 }
@@ -44,12 +47,12 @@ pub(super) fn server_of_tool<'a>(
     let Some((part, rest)) = naming::split_wire_name(tool) else {
         let message = format!("{tool:?} is not a tool name (expected mcp__server__tool)");
         return Err(Failure::new(Kind::UnknownTool, message)
-            .hint(format!("switchboard tools {}", shell_word(tool))));
+            .hint(format!("switchboard tools {}", quote_for_shell(tool))));
     };
-    let found = entries
+    let owner = entries
         .iter()
         .find(|entry| naming::server_part(entry.name()) == part);
-    found.ok_or_else(|| {
+    owner.ok_or_else(|| {
         let parts: Vec<_> = entries
             .iter()
             .map(|entry| naming::server_part(entry.name()))
@@ -68,13 +71,14 @@ pub(super) fn server_of_tool<'a>(
         let candidate = candidate.map(|(_, server_part)| *server_part);
         match candidate.or_else(|| nearest(part, &parts)) {
             Some(nearest) => failure.hint(format!("did you mean mcp__{nearest}__{rest}?")),
+            None if entries.is_empty() => failure.hint(NO_SERVERS_HINT),
             None => failure.hint("run `switchboard tools` to list tools"),
         }
     })
 }
 
-/// Finds the server of a command and prints its config problems. If there is no such server, all config
-/// problems are printed: any of them may be the reason.
+/// Finds the server of a command and prints its config problems. If the server is not found, prints all
+/// config problems, because any of them may be the cause.
 pub(super) fn find_server<'a>(
     servers: &'a LoadedServers,
     console: &Console,
@@ -134,20 +138,21 @@ fn require_enabled(entry: &ServerEntry) -> Result<(), Failure> {
     let disabled = |message| Err(Failure::new(Kind::Unavailable, message));
     match entry.disabled_by() {
         Some(origin) => {
-            let enable = format!("switchboard enable {}", shell_word(name.as_str()));
+            let enable = format!("switchboard enable {}", quote_for_shell(name.as_str()));
             let failure = disabled(format!("server {name} is disabled ({origin})"));
             failure.map_err(|failure| failure.hint(enable))
         }
         None if entry.is_disabled() => disabled(format!(
             "server {name} is disabled in its config entry ({})",
             entry.origin()
-        )),
+        ))
+        .map_err(|failure| failure.hint("remove `disabled` from its entry")),
         None => Ok(()),
     }
 }
 
-/// Returns the tool with this name from the catalog. The catalog may hold the cached listing of a server
-/// that was not started; if the tool is missing there, the server is started and asked.
+/// Returns the tool with this name from the catalog. The catalog may contain only the cached listing of the
+/// server. If the tool is missing there, starts the server, which refreshes its listing.
 pub(super) async fn find_tool(
     host: &Host,
     entry: &ServerEntry,

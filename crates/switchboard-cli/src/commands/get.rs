@@ -89,7 +89,7 @@ fn describe_entry(view: &mut DetailView<'_>, entry: &ServerEntry) {
     view.field("scope", entry.scope().as_str());
     view.field("origin", &entry.origin().to_string());
     let masked = entry.masked_entry();
-    view.field("command", &text::command_line(masked));
+    view.field("command", &text::format_command_line(masked));
     view.field(
         "url",
         masked
@@ -183,7 +183,7 @@ impl<'a> DetailView<'a> {
 
     /// Adds a field, unless its value is empty.
     fn painted(&mut self, label: &str, value: &str, paint: Paint) {
-        let block = text::block(value, VALUE_COLUMN, self.console.prose_columns());
+        let block = text::wrap_and_indent(value, VALUE_COLUMN, self.console.prose_columns());
         let Some(value) = block.get(VALUE_COLUMN..).filter(|value| !value.is_empty()) else {
             return;
         };

@@ -19,9 +19,9 @@ use crate::args::ImportArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::permission_prompt::prompt_line;
-use crate::render::count;
 use crate::render::style::Paint;
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
+use crate::render::{Console, format_count};
 use crate::signals::Signals;
 
 /// A server that was written to a scope's file.
@@ -39,7 +39,7 @@ pub(crate) async fn run(
     let console = &context.console;
     let imported = read(args, context)?;
     console.diagnose(&imported.diagnostics);
-    let existing = Existing::read(&context.places().sources());
+    let existing = Existing::read(&context.scope_paths().sources());
     let planned = plan(&imported, &existing);
     if !console.is_json() {
         console.print(&report::render(&imported, &planned, console))?;
@@ -64,7 +64,9 @@ fn read(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
     let scope = args.scope.map(Scope::from);
     let Some(file) = &args.file else {
         let clients = args.client.map_or(Client::ALL.to_vec(), |one| vec![one]);
-        return Ok(context.with_import_context(scope, |whereabouts| import(&clients, whereabouts)));
+        return Ok(
+            context.with_import_context(scope, |import_context| import(&clients, import_context))
+        );
     };
     let file = context.absolute(file);
     let client = args.client.or_else(|| Client::guess_from_path(&file));
@@ -73,8 +75,9 @@ fn read(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
         let names = Client::ALL.map(Client::as_str).join(", ");
         Failure::usage(message).hint(format!("name the client: one of {names}"))
     })?;
-    let read =
-        context.with_import_context(scope, |whereabouts| import_file(client, &file, whereabouts));
+    let read = context.with_import_context(scope, |import_context| {
+        import_file(client, &file, import_context)
+    });
     let imported = read.ok_or_else(|| {
         let message = format!("no such file: {}", file.display());
         Failure::new(Kind::Config, message).hint("pass the path of an existing file")
@@ -99,51 +102,75 @@ async fn confirm<'a, 'p>(
         .iter()
         .filter(|planned| matches!(planned.action, ImportAction::Add { .. }))
         .collect();
-    let from_project = new
-        .iter()
-        .filter(|planned| is_from_project(planned))
-        .count();
-    // `--file` names the file explicitly, which counts as trust in it.
-    let trusts_project_files = context.trusts_project() || args.file.is_some();
     if new.is_empty() {
         return Ok(Vec::new());
     }
     if args.yes {
-        if from_project > 0 && !trusts_project_files {
-            console.note(&format!(
-                "skipped {} from project files\nto import them too: {}",
-                count(from_project, "server"),
-                rerun_command(args, "--trust-project --yes")
-            ));
-        }
-        let is_importable =
-            |planned: &&Planned<'_>| trusts_project_files || !is_from_project(planned);
-        return Ok(new.into_iter().filter(is_importable).collect());
+        return Ok(skip_project_files(new, args, context));
     }
     if console.is_json() || !console.can_ask {
-        let needs_trust = from_project > 0 && args.file.is_none();
-        if !needs_trust || from_project < new.len() {
-            console.note(&format!("to import: {}", rerun_command(args, "--yes")));
-        }
-        if needs_trust {
-            let too = if from_project < new.len() { " too" } else { "" };
-            console.note(&format!(
-                "to import from project files{too}: {}",
-                rerun_command(args, "--trust-project --yes")
-            ));
-        }
+        print_rerun_commands(&new, args, console);
         return Ok(Vec::new());
     }
-    let warning = match from_project {
+    let is_confirmed = ask(&new, console, signals).await?;
+    Ok(if is_confirmed { new } else { Vec::new() })
+}
+
+/// Removes the servers from project files, unless the user trusts these files, and prints how to import
+/// them. `--file` names a file explicitly, which counts as trust in it.
+fn skip_project_files<'a, 'p>(
+    new: Vec<&'a Planned<'p>>,
+    args: &ImportArgs,
+    context: &Context,
+) -> Vec<&'a Planned<'p>> {
+    if context.trusts_project() || args.file.is_some() {
+        return new;
+    }
+    let skipped = count_from_project(&new);
+    if skipped > 0 {
+        context.console.note(&format!(
+            "skipped {} from project files\nto import them too: {}",
+            format_count(skipped, "server"),
+            rerun_command(args, "--trust-project --yes")
+        ));
+    }
+    new.into_iter()
+        .filter(|planned| !is_from_project(planned))
+        .collect()
+}
+
+/// Prints the commands that import the servers without asking.
+fn print_rerun_commands(new: &[&Planned<'_>], args: &ImportArgs, console: &Console) {
+    let from_project = count_from_project(new);
+    let needs_trust = from_project > 0 && args.file.is_none();
+    if !needs_trust || from_project < new.len() {
+        console.note(&format!("to import: {}", rerun_command(args, "--yes")));
+    }
+    if needs_trust {
+        let too = if from_project < new.len() { " too" } else { "" };
+        console.note(&format!(
+            "to import from project files{too}: {}",
+            rerun_command(args, "--trust-project --yes")
+        ));
+    }
+}
+
+/// Asks on the terminal whether to import the servers.
+async fn ask(
+    new: &[&Planned<'_>],
+    console: &Console,
+    signals: &mut Signals,
+) -> Result<bool, Failure> {
+    let warning = match count_from_project(new) {
         0 => String::new(),
         number => format!(
             "{} from project files will run without further approval.\n",
-            count(number, "server")
+            format_count(number, "server")
         ),
     };
     let question = format!(
         "{warning}Import {}? {} ",
-        count(new.len(), "server"),
+        format_count(new.len(), "server"),
         console.stderr_style.paint(Paint::Dim, "[y/N]")
     );
     let answer = async {
@@ -152,24 +179,30 @@ async fn confirm<'a, 'p>(
         Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
     };
     let answer = signals.until_signal(answer).await?;
-    let is_yes = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
-    Ok(if is_yes { new } else { Vec::new() })
+    let answer = answer.trim().to_ascii_lowercase();
+    Ok(matches!(answer.as_str(), "y" | "yes"))
+}
+
+fn count_from_project(new: &[&Planned<'_>]) -> usize {
+    new.iter()
+        .filter(|planned| is_from_project(planned))
+        .count()
 }
 
 /// Returns warnings about entries for the project scope, such as a secret that others could read.
 fn warnings(planned: &Planned<'_>) -> Vec<EntryError> {
-    let found = planned.server;
-    let is_shared = found.scope == Scope::Project;
+    let server = planned.server;
+    let is_shared = server.scope == Scope::Project;
     if !is_shared || !matches!(planned.action, ImportAction::Add { .. }) {
         return Vec::new();
     }
-    // Variables may be set where the server is used. The notes of the plan list them.
+    // Unset variables cause no warning: the plan lists them, and they may be set when the server starts.
     let unset = |_: &str| Some(UNSET_PLACEHOLDER.to_owned());
-    let entry = Value::Object(found.entry().clone());
-    check_server(&found.name, &entry, found.scope, &unset).warnings
+    let entry = Value::Object(server.entry().clone());
+    check_server(&server.name, &entry, server.scope, &unset).warnings
 }
 
-/// Whether a project file would place a server in a scope that needs no approval.
+/// Whether the server comes from a project file and would be written to a scope that needs no approval.
 fn is_from_project(planned: &Planned<'_>) -> bool {
     planned.owner == FileOwner::Project && planned.server.scope != Scope::Project
 }
@@ -182,7 +215,10 @@ fn rerun_command(args: &ImportArgs, flags: &str) -> String {
         words.push(format!("-s {}", Scope::from(scope)));
     }
     if let Some(file) = &args.file {
-        words.push(format!("--file {}", shell_word(&file.to_string_lossy())));
+        words.push(format!(
+            "--file {}",
+            quote_for_shell(&file.to_string_lossy())
+        ));
     }
     words.push(flags.to_owned());
     words.join(" ")

@@ -236,7 +236,7 @@ fn reasons(
         ));
     }
     let painted = lines.into_iter().map(|(paint, line)| {
-        let block = text::block(&sanitize(&line), INDENT, console.prose_columns());
+        let block = text::wrap_and_indent(&sanitize(&line), INDENT, console.prose_columns());
         console.style.paint(paint, &block)
     });
     painted.collect::<Vec<_>>().join("\n")

@@ -1,5 +1,5 @@
-//! Shared by `resources`, `prompts`, `read` and `prompt`: list items of one or all servers, run with one
-//! server, and complete arguments.
+//! Functions that `resources`, `prompts`, `read` and `prompt` share: list items of one or all servers, run
+//! work with one server, and complete arguments.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,9 @@ use switchboard::query::{CompletionTarget, Listing, QueryError};
 use switchboard::status::ConnectionStatus;
 use switchboard_config::ServerEntry;
 
-use super::find::{find_server, require_launchable, server_named, unavailable_error};
+use super::find::{
+    NO_SERVERS_HINT, find_server, require_launchable, server_named, unavailable_error,
+};
 use super::run_host::{LazyServers, run_with_host, start_servers, wait_until_started};
 use crate::always_allow::rule_files;
 use crate::context::{Context, LoadedServers};
@@ -21,8 +23,8 @@ use crate::render::{Console, json, text};
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
 
-/// Lists the items of one server, or of all servers, and prints them. `kind` is the plural noun for
-/// messages.
+/// Lists the items of one server, or of all servers, and prints them. `kind` names the items in messages,
+/// for example `resources`.
 pub(super) async fn list<T>(
     server: Option<&str>,
     kind: &str,
@@ -104,7 +106,7 @@ fn report_unavailable(host: &Host, servers: &LoadedServers, console: &Console) {
         }
     }
     if servers.loaded.config.servers.is_empty() {
-        console.note("no servers configured; add one with `switchboard add`");
+        console.note(NO_SERVERS_HINT);
     }
 }
 
@@ -119,7 +121,7 @@ pub(super) async fn run_with_server<T>(
 ) -> Result<T, Failure> {
     require_launchable(entry, servers, context)?;
     let console = &context.console;
-    let ask = PermissionPrompt::new(console, false, rule_files(&context.places()));
+    let ask = PermissionPrompt::new(console, false, rule_files(&context.scope_paths()));
     let host = context.one_shot_host_with_prompt(servers, vec![entry.clone()], ask);
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, console).await;

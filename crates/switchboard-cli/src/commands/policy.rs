@@ -22,7 +22,7 @@ use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
-use crate::render::{Console, count, json};
+use crate::render::{Console, format_count, json};
 use crate::signals::Signals;
 use crate::tool_arguments::{ArgumentInput, parse};
 use crate::tool_schema::ToolSchema;
@@ -159,7 +159,7 @@ fn decide(
     let mut notes: Vec<String> = facts.note.into_iter().collect();
     let ignored = servers.ignored_project_allows(entry);
     if ignored > 0 {
-        let rules = count(ignored, "allow rule");
+        let rules = format_count(ignored, "allow rule");
         let why = match entry.scope() {
             Scope::Project => "the server is not approved",
             _ => "the server is not from the project's .mcp.json",

@@ -21,7 +21,7 @@ use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::progress::ProgressLine;
 use crate::render::style::Paint;
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
@@ -166,7 +166,7 @@ async fn find(
         Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
         None => failure.hint(format!(
             "run `switchboard prompts {}` to list its prompts",
-            shell_word(server.as_str())
+            quote_for_shell(server.as_str())
         )),
     })
 }
@@ -274,7 +274,10 @@ fn print_prompt(prompt: &RenderedPrompt, context: &Context) -> Result<(), Failur
         console.note(&format!("note: {}", sanitize(note)));
     }
     if let Some(file) = full_result_file {
-        console.note(&format!("note: full output saved to {}", text::path(&file)));
+        console.note(&format!(
+            "note: full output saved to {}",
+            text::path_on_one_line(&file)
+        ));
     }
     Ok(())
 }

@@ -35,8 +35,8 @@ struct PromptJson<'a> {
     prompt: &'a ServerItem<Prompt>,
 }
 
-fn render(offer: &Listing<Prompt>, console: &Console) -> String {
-    let prompts = offer.items.iter();
+fn render(listing: &Listing<Prompt>, console: &Console) -> String {
+    let prompts = listing.items.iter();
     if console.is_json() {
         let json = prompts.map(|prompt| PromptJson {
             command: prompt.wire_name(),
@@ -44,7 +44,7 @@ fn render(offer: &Listing<Prompt>, console: &Console) -> String {
         });
         return json::pretty(&json.collect::<Vec<_>>());
     }
-    if offer.items.is_empty() {
+    if listing.items.is_empty() {
         return String::new();
     }
     let mut table = Table::new(2, Overflow::Truncate);

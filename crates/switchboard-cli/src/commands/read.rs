@@ -20,7 +20,7 @@ use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::progress::ProgressLine;
 use crate::render::text;
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
 use output::{
@@ -102,7 +102,7 @@ impl<'a> ReadTarget<'a> {
             });
         }
         let (uri, values) = args.words.split_first().ok_or_else(|| {
-            let name = shell_word(&args.server);
+            let name = quote_for_shell(&args.server);
             Failure::usage("missing URI").hint(format!(
                 "run `switchboard resources {name}` to list its resources"
             ))
@@ -179,7 +179,7 @@ fn to_failure(error: QueryError, server: &str) -> Failure {
     let hint = error.is_not_found().then(|| {
         format!(
             "run `switchboard resources {}` to list its resources",
-            shell_word(server)
+            quote_for_shell(server)
         )
     });
     Failure::from(error).maybe_hint(hint)

@@ -3,13 +3,14 @@
 use serde::Serialize;
 use switchboard_config::{Scope, SourcePos, nearest};
 
+use super::find::NO_SERVERS_HINT;
 use super::scope_files::{self, ScopedEntry};
 use crate::args::RemoveArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::json;
 use crate::render::style::Paint;
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
 
 pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure> {
     let entries = scope_files::entries_named(&args.name, context);
@@ -72,7 +73,7 @@ fn only_scope(name: &str, entries: &[ScopedEntry], context: &Context) -> Result<
 }
 
 fn command(name: &str, scope: &str) -> String {
-    format!("switchboard remove {} -s {scope}", shell_word(name))
+    format!("switchboard remove {} -s {scope}", quote_for_shell(name))
 }
 
 fn not_in_scope(name: &str, scope: Scope, entries: &[ScopedEntry], context: &Context) -> Failure {
@@ -95,6 +96,7 @@ fn unknown_server(name: &str, context: &Context) -> Failure {
     let failure = Failure::new(Kind::UnknownServer, format!("no server named {name:?}"));
     let failure = match nearest(name, &names) {
         Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
+        None if names.is_empty() => failure.hint(NO_SERVERS_HINT),
         None => failure.hint("run `switchboard list` to see all servers"),
     };
     failure.diagnostics(broken)

@@ -38,17 +38,17 @@ pub(crate) async fn run(
     list(server, "resources", context, signals, request, render).await
 }
 
-fn render(offer: &Listing<Resource>, console: &Console) -> String {
+fn render(listing: &Listing<Resource>, console: &Console) -> String {
     if console.is_json() {
-        return json::pretty(&offer.items);
+        return json::pretty(&listing.items);
     }
-    if offer.items.is_empty() {
+    if listing.items.is_empty() {
         return String::new();
     }
     // The URI is never truncated, because the user has to type it. Other columns are dropped first.
     let mut table = Table::new(2, Overflow::Truncate).droppable(&[4, 3]);
     table.row(heading(&["SERVER", "URI", "NAME", "TYPE", "SIZE"]));
-    for resource in &offer.items {
+    for resource in &listing.items {
         let item = &resource.item;
         let size = item.size.and_then(|size| usize::try_from(size).ok());
         table.row(vec![
@@ -56,22 +56,22 @@ fn render(offer: &Listing<Resource>, console: &Console) -> String {
             Cell::new(for_terminal(&item.uri)).paint(Paint::Bold),
             Cell::new(name(item.title.as_deref(), &item.name, &item.uri)),
             Cell::new(mime(item.mime_type.as_deref())),
-            Cell::new(size.map(text::thousands).unwrap_or_default()).number(),
+            Cell::new(size.map(text::format_thousands).unwrap_or_default()).number(),
         ]);
     }
     table.render(console.columns, console.style)
 }
 
-fn render_templates(offer: &Listing<ResourceTemplate>, console: &Console) -> String {
+fn render_templates(listing: &Listing<ResourceTemplate>, console: &Console) -> String {
     if console.is_json() {
-        return json::pretty(&offer.items);
+        return json::pretty(&listing.items);
     }
-    if offer.items.is_empty() {
+    if listing.items.is_empty() {
         return String::new();
     }
     let mut table = Table::new(2, Overflow::Truncate).droppable(&[3]);
     table.row(heading(&["SERVER", "TEMPLATE", "NAME", "TYPE"]));
-    for template in &offer.items {
+    for template in &listing.items {
         let item = &template.item;
         table.row(vec![
             Cell::new(for_terminal(template.server.as_str())),

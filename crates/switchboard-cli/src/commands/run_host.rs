@@ -1,6 +1,6 @@
 //! Runs the work of a command with a host: starts the servers, waits for them, shuts the host down.
 //!
-//! Invariant: the host is shut down before the command returns, also after an error or a signal.
+//! Invariant: the host is shut down before the command returns, even after an error or a signal.
 
 use std::convert::Infallible;
 
@@ -12,11 +12,11 @@ use switchboard::{Event, Host, HostBuilder, Readiness};
 use crate::context::Context;
 use crate::failure::{Failure, Kind};
 use crate::render::progress::ProgressLine;
-use crate::render::{Console, count};
+use crate::render::{Console, format_count};
 use crate::signals::Signals;
 
-/// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A signal during
-/// the shutdown abandons the graceful shutdown, and the servers are killed when the process exits.
+/// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A second signal
+/// abandons the graceful shutdown; the servers are then killed when the process exits.
 pub(super) async fn run_with_host<T>(
     builder: HostBuilder,
     signals: &mut Signals,
@@ -96,7 +96,7 @@ fn starting_message(host: &Host) -> String {
         all => format!(
             "{} of {} · starting {names}",
             all - pending.len(),
-            count(all, "server")
+            format_count(all, "server")
         ),
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn all_names(context: &Context) -> (Vec<String>, Vec<Diagnostic>) {
 }
 
 fn load_scope(scope: Scope, context: &Context) -> (Vec<ServerEntry>, Vec<Diagnostic>) {
-    let file = context.places().servers_file(scope);
+    let file = context.scope_paths().servers_file(scope);
     let mut sources = ConfigSources::default();
     match scope {
         Scope::Managed => sources.managed = file,
@@ -79,9 +79,9 @@ fn load_scope(scope: Scope, context: &Context) -> (Vec<ServerEntry>, Vec<Diagnos
 
 /// Returns the file that entries of a scope are written to. The file may not exist yet.
 pub(super) fn entry_file(scope: Scope, context: &Context) -> Result<PathBuf, Failure> {
-    let places = context.places();
-    let file = places.servers_file(scope);
-    file.or_else(|| places.new_servers_file(scope))
+    let paths = context.scope_paths();
+    let file = paths.servers_file(scope);
+    file.or_else(|| paths.new_servers_file(scope))
         .ok_or_else(|| {
             let message = "the home directory cannot be a project";
             Failure::new(Kind::Usage, message).hint("run this in your project, or pass -s user")
@@ -102,7 +102,7 @@ pub(super) fn open(scope: Scope, file: &Path) -> Result<JsonEditor, Failure> {
 /// Formats as `file:line`, which editors can open.
 pub(super) fn file_and_line(origin: &SourcePos) -> String {
     match &origin.file {
-        Some(file) => format!("{}:{}", text::path(file), origin.line),
+        Some(file) => format!("{}:{}", text::path_on_one_line(file), origin.line),
         None => origin.to_string(),
     }
 }

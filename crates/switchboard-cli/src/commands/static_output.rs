@@ -44,6 +44,6 @@ fn unknown_command(name: &str, program: &clap::Command) -> Failure {
     let failure = Failure::usage(format!("no such command: {name:?}"));
     match nearest(name, &names) {
         Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
-        None => failure.hint(format!("one of {}", names.join(", "))),
+        None => failure.hint(format!("available commands: {}", names.join(", "))),
     }
 }

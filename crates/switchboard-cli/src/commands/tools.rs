@@ -7,6 +7,7 @@ use switchboard::Host;
 use switchboard::catalog::CatalogTool;
 use switchboard::status::{ConnectionStatus, ServerStatus};
 
+use super::find::NO_SERVERS_HINT;
 use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::args::ToolsArgs;
 use crate::context::{Context, LoadedServers};
@@ -37,9 +38,12 @@ pub(crate) async fn run(
         tools.retain(|tool| filter.as_ref().is_none_or(|filter| filter.matches(tool)));
         console.print(&render(&tools, console))?;
         report_failures(host, &servers, console);
-        if tools.is_empty() && all > 0 {
+        if let Some(pattern) = &args.pattern
+            && tools.is_empty()
+            && all > 0
+        {
             console.note(&format!(
-                "no tool matches the pattern ({all} tools checked)"
+                "no tool matches {pattern:?} ({all} tools checked)"
             ));
         }
         Ok(exit(host))
@@ -77,7 +81,7 @@ fn report_failures(host: &Host, servers: &LoadedServers, console: &Console) {
         let name = &status.name;
         match status.status {
             ConnectionStatus::Disabled => {}
-            // A lazy server whose listing is cached.
+            // A lazy server with a cached listing.
             ConnectionStatus::Pending if !status.tools.is_empty() => {}
             ConnectionStatus::Connected if status.error.is_none() => {}
             ConnectionStatus::Connected => console.note(&format!("server {name}: {reason}")),
@@ -89,7 +93,7 @@ fn report_failures(host: &Host, servers: &LoadedServers, console: &Console) {
         }
     }
     if entries.is_empty() {
-        console.note("no servers configured; add one with `switchboard add`");
+        console.note(NO_SERVERS_HINT);
     }
 }
 

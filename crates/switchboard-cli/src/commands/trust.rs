@@ -1,6 +1,6 @@
 //! `trust`: shows the project's servers and records approvals and rejections.
 //!
-//! Starts no server. Invariant: the recorded entry is the one that was shown, also if the file changes
+//! Starts no server. Invariant: the recorded entry is the one that was shown, even if the file changes
 //! between the question and the answer.
 
 mod records;
@@ -37,7 +37,7 @@ pub(crate) async fn run(
     }
     let servers = context.load_servers()?;
     let file = context.approvals_file();
-    // An unreadable file cannot be extended. Report that before asking the user.
+    // Read the file before asking: if it is invalid, the decision could not be saved.
     let approvals = file.read().map_err(|error| to_failure(&error, &file))?;
     let entries = match &args.name {
         Some(name) => {
@@ -47,18 +47,18 @@ pub(crate) async fn run(
             }
             vec![entry]
         }
-        None => waiting(&servers, &approvals),
+        None => entries_awaiting_approval(&servers, &approvals),
     };
     let is_answered = args.yes || args.reject || context.console.can_ask;
     if !is_answered && !entries.is_empty() {
         for (index, entry) in entries.iter().enumerate() {
-            show(index, entry, &approvals, args, &context.console)?;
+            print_review(index, entry, &approvals, args, &context.console)?;
         }
         return Err(no_terminal_error(&entries, context));
     }
     let mut decisions = Vec::new();
     for (index, entry) in entries.into_iter().enumerate() {
-        show(index, entry, &approvals, args, &context.console)?;
+        print_review(index, entry, &approvals, args, &context.console)?;
         let decision = decide(entry, args, context, signals).await?;
         if let Some(verdict) = decision.verdict() {
             file.record(&[entry], verdict, SystemTime::now())
@@ -69,10 +69,10 @@ pub(crate) async fn run(
         }
         decisions.push(DecisionJson::new(entry, &approvals, decision));
     }
-    finish(&decisions, &context.console)
+    report_all(&decisions, &context.console)
 }
 
-fn finish(decisions: &[DecisionJson<'_>], console: &Console) -> Result<Exit, Failure> {
+fn report_all(decisions: &[DecisionJson<'_>], console: &Console) -> Result<Exit, Failure> {
     if console.is_json() {
         print_json(decisions, console)?;
     } else if decisions.is_empty() {
@@ -111,7 +111,7 @@ fn report_nothing_to_do(
 enum TrustDecision {
     Approved,
     Rejected,
-    /// Neither approved nor rejected: the entry keeps waiting.
+    /// Neither approved nor rejected: the entry still needs a decision.
     #[serde(rename = "left")]
     Pending,
     /// The entry needed no decision.
@@ -168,8 +168,11 @@ fn changes(entry: &ServerEntry, before: &ApprovalRecord) -> Vec<ReviewChange> {
     shown.map_or_else(Vec::new, |shown| shown.changes_since(&before.review))
 }
 
-/// Returns the entries without a recorded decision. Ignores `--trust-project`.
-fn waiting<'a>(servers: &'a LoadedServers, approvals: &Approvals) -> Vec<&'a ServerEntry> {
+/// Returns the entries that need a decision. Ignores `--trust-project`.
+fn entries_awaiting_approval<'a>(
+    servers: &'a LoadedServers,
+    approvals: &Approvals,
+) -> Vec<&'a ServerEntry> {
     let trust = Trust::none()
         .with_approvals(approvals.clone())
         .with_policy(servers.trust.policy().clone());
@@ -183,7 +186,7 @@ fn waiting<'a>(servers: &'a LoadedServers, approvals: &Approvals) -> Vec<&'a Ser
     entries.filter(is_waiting).collect()
 }
 
-/// Returns the reason if the entry needs no decision, and an error if it cannot be approved.
+/// Returns a message if the entry needs no decision, or an error if it cannot be approved.
 fn decision_not_needed(
     entry: &ServerEntry,
     servers: &LoadedServers,
@@ -224,7 +227,7 @@ fn decision_not_needed(
 }
 
 /// Prints an entry for review: on stdout, or with `--json` on stderr if the user is asked.
-fn show(
+fn print_review(
     index: usize,
     entry: &ServerEntry,
     approvals: &Approvals,
@@ -251,7 +254,7 @@ fn show(
 fn no_terminal_error(entries: &[&ServerEntry], context: &Context) -> Failure {
     let names: Vec<_> = entries.iter().map(|entry| entry.name().as_str()).collect();
     let names = names.join(", ");
-    let message = format!("{names} not approved: no terminal to ask on");
+    let message = format!("cannot ask for approval of {names}: no terminal");
     let rerun = context.rerun_command();
     Failure::new(Kind::Untrusted, message)
         .hint(format!("to approve without a terminal: {rerun} --yes"))

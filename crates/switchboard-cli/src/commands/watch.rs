@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::permission_prompt::PermissionPrompt;
 use crate::render::style::Paint;
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
 use crate::render::utc_timestamp;
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     if let TargetArgs::Tool(_, given @ ArgumentInput::Stdin) = &mut target {
         *given = ArgumentInput::Object(signals.until_signal(read_stdin()).await?);
     }
-    let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.places()));
+    let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.scope_paths()));
     let entries = vec![entry.clone()];
     let interaction = context.interaction(&entries, Some(ask));
     let host = context.long_running_host(&servers, entries);
@@ -76,7 +76,7 @@ impl<'a> TargetArgs<'a> {
     /// Parses the command line into the server's name and the target.
     fn read(args: &'a WatchArgs) -> Result<(&'a str, Self), Failure> {
         let server = args.server.as_str();
-        let example = format!("switchboard resources {}", shell_word(server));
+        let example = format!("switchboard resources {}", quote_for_shell(server));
         if let (true, [], None) = (server.starts_with('@'), args.words.as_slice(), &args.tool)
             && let Some((server, uri)) = mention::split(server)
         {

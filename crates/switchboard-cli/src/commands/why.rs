@@ -26,7 +26,7 @@ use crate::signals::Signals;
 struct WhyReport {
     tool: String,
     server: String,
-    /// Whether the tool can be called, also if a rule says to ask first.
+    /// Whether the tool can be called. True even if a rule requires permission first.
     ok: bool,
     /// Whether the server works but has no such tool.
     #[serde(skip)]
@@ -86,7 +86,11 @@ fn diagnose(
             steps.push(Step::Name, Outcome::Ok, wire_name_message(tool));
             let (outcome, message) = permission(tool, entry, servers, context);
             steps.push(Step::Permission, outcome, message);
-            let session = format!("session {} of {}", server.generation.0, entry.name());
+            let session = format!(
+                "connected (session {} of {})",
+                server.generation.0,
+                entry.name()
+            );
             steps.push(Step::Available, Outcome::Ok, session);
         }
         None => {
@@ -123,16 +127,16 @@ fn diagnose(
 fn wire_name_message(tool: &CatalogTool) -> String {
     let (server, raw) = (tool.id.server.as_str(), tool.id.tool.as_str());
     if tool.wire_name.as_str() == format!("mcp__{server}__{raw}") {
-        return format!("{raw:?} of {server:?}, unchanged");
+        return format!("tool {raw:?} of server {server:?}");
     }
     format!(
-        "{raw:?} of {server:?}, renamed to {} (names are limited to 64 characters of A-Z a-z 0-9 _ -, and \
+        "tool {raw:?} of server {server:?}, renamed to {} (names are limited to 64 characters of A-Z a-z 0-9 _ -, and \
          the server part must not contain `__`)",
         tool.wire_name
     )
 }
 
-/// Returns the decision of the rules. `ask` counts as callable.
+/// Checks whether the rules permit the call. `ask` counts as permitted.
 fn permission(
     tool: &CatalogTool,
     entry: &ServerEntry,
@@ -174,7 +178,7 @@ fn render(report: &WhyReport, console: &Console) -> String {
     page.push('\n');
     page.push_str(&report.steps.render(console));
     if let Some(hint) = &report.hint {
-        let hint = text::block(&format!("hint: {hint}"), 2, None);
+        let hint = text::wrap_and_indent(&format!("hint: {hint}"), 2, None);
         page.push_str(&console.style.paint(Paint::Cyan, &hint));
         page.push('\n');
     }

@@ -25,14 +25,14 @@ use crate::permission_prompt::PermissionPrompt;
 /// allocated at start, so a larger one slows every command down.
 const EVENT_BACKLOG: usize = 128;
 
-/// Rough size of a model's token in text.
+/// Estimated number of bytes of text per model token.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Stored results older than this are removed.
 const RESULT_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Above this total size, the oldest stored results are removed.
 const RESULTS_MAX_BYTES: u64 = 1024 * 1024 * 1024;
-/// Longer than any call.
+/// One year, which is longer than any call.
 const NO_IDLE_TIMEOUT_MS: u64 = 366 * 24 * 60 * 60 * 1000;
 
 impl Context {
@@ -117,11 +117,11 @@ impl Context {
             program,
             subreaper: self.process_guard.subreaper(),
         });
-        let places = self.places();
+        let paths = self.scope_paths();
         CliInteraction {
             permission,
             elicit: ElicitPrompt::new(&self.console, browser),
-            roots: places
+            roots: paths
                 .project()
                 .and_then(Root::from_path)
                 .into_iter()
@@ -138,15 +138,16 @@ impl Context {
         DirectoryResultStore::new(self.results())
     }
 
-    /// Removes old stored results in the background. The run does not wait for it; the next run
-    /// continues where this one stopped.
+    /// Removes old stored results in the background. The process does not wait for the removal before it
+    /// exits; the next run continues it.
     fn remove_old_results(&self) {
-        let folder = self.results();
-        if !folder.is_dir() {
+        let directory = self.results();
+        if !directory.is_dir() {
             return;
         }
         drop(tokio::task::spawn_blocking(
-            move || match DirectoryResultStore::new(folder).prune(RESULT_MAX_AGE, RESULTS_MAX_BYTES)
+            move || match DirectoryResultStore::new(directory)
+                .prune(RESULT_MAX_AGE, RESULTS_MAX_BYTES)
             {
                 Ok(0) => {}
                 Ok(files) => tracing::debug!(files, "removed old stored results"),
@@ -174,7 +175,8 @@ impl Context {
     fn limits(&self, settings: &Settings) -> Limits {
         let mut defaults = Limits::default();
         defaults.event_backlog = EVENT_BACKLOG;
-        // Do not truncate results below the message limit: a person can page through them.
+        // Print every result in full that fits the message limit. The limit on result text saves tokens of
+        // a model and has no use in a terminal.
         let max_bytes = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
         let max_bytes = settings.limit("messageBytes", None, max_bytes);
         defaults.result_text_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);

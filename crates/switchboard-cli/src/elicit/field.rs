@@ -48,7 +48,7 @@ pub(super) async fn ask(
         match parse(field, &typed) {
             Ok(Some(value)) => return Ok(FieldAnswer::Value(value)),
             Ok(None) => return Ok(FieldAnswer::Omitted),
-            Err(expected) => question.show(&question.style.paint(Paint::Red, &expected))?,
+            Err(expected) => question.print_line(&question.style.paint(Paint::Red, &expected))?,
         }
     }
 }
@@ -64,17 +64,17 @@ fn introduce(
         (true, None) => "required",
         (false, None) => "optional, press Enter to skip",
     };
-    question.show("")?;
-    question.note(&format!(
+    question.print_line("")?;
+    question.print_dimmed(&format!(
         "{position} · {} · {needed}",
         expected(&field.kind)
     ))?;
-    question.quote(&one_line(field.label()))?;
+    question.print_quoted(&one_line(field.label()))?;
     if let Some(description) = &field.description {
-        question.quote(description)?;
+        question.print_quoted(description)?;
     }
     for (at, option) in options(&field.kind).iter().enumerate() {
-        question.quote(&format!("{:>4}  {}", at + 1, one_line(&option.title)))?;
+        question.print_quoted(&format!("{:>4}  {}", at + 1, one_line(&option.title)))?;
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ async fn confirm_secret(question: &mut OpenQuestion) -> Result<bool, QuestionCan
          sent to {} unchanged.",
         question.server
     );
-    question.warn(&warning)?;
+    question.print_warning(&warning)?;
     question.confirm("Answer anyway?").await
 }
 

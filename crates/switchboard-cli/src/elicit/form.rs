@@ -36,7 +36,7 @@ pub(super) async fn ask(
         });
     }
     question.introduce("asks you to fill in a form", message)?;
-    question.note("Ctrl-C cancels; nothing is sent")?;
+    question.print_dimmed("Ctrl-C cancels; nothing is sent")?;
     let mut values = Map::new();
     for number in 1..=form.fields.len() {
         if ask_for(question, form, number, &mut values)
@@ -93,7 +93,7 @@ fn review(
     form: &Form,
     values: &Map<String, Value>,
 ) -> Result<(), QuestionCancelled> {
-    question.show(&format!("\nReady to send to {}:", question.server))?;
+    question.print_line(&format!("\nReady to send to {}:", question.server))?;
     let labels: Vec<_> = form.fields.iter().map(label).collect();
     let widest = labels.iter().map(|label| width(label)).max();
     for (number, (field, label)) in (1..).zip(form.fields.iter().zip(&labels)) {
@@ -102,7 +102,7 @@ fn review(
             None => "–".to_owned(),
         };
         let gap = " ".repeat(widest.unwrap_or_default().saturating_sub(width(label)));
-        question.quote(&format!("{number:>4}  {label}{gap}  {value}"))?;
+        question.print_quoted(&format!("{number:>4}  {label}{gap}  {value}"))?;
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ async fn ask_decision(
         let answer = question.ask(&prompt).await?;
         match parse_decision(&answer, fields) {
             Some(decision) => return Ok(decision),
-            None => question.say("type s, e, d or c")?,
+            None => question.print_text("type s, e, d or c")?,
         }
     }
 }
@@ -161,7 +161,7 @@ async fn ask_field_number(
         let answer = question.ask(&format!("Which one, 1 to {fields}? ")).await?;
         match field_number(&answer, fields) {
             Some(number) => return Ok(number),
-            None => question.say("enter the field's number")?,
+            None => question.print_text("enter the field's number")?,
         }
     }
 }

@@ -18,11 +18,11 @@ pub(super) async fn ask(
 ) -> Result<ElicitResponse, QuestionCancelled> {
     question.introduce("asks you to open a URL", message)?;
     // Not wrapped, so that it can be copied.
-    question.show(&format!("\n{}\n", highlighted(question, address)))?;
+    question.print_line(&format!("\n{}\n", highlighted(question, address)))?;
     let host = question.style.paint(Paint::Bold, &address.host);
-    question.show(&format!("{}  {host}", question.dim("host")))?;
+    question.print_line(&format!("{}  {host}", question.dim("host")))?;
     for warning in &address.warnings {
-        question.warn(&warning.to_string())?;
+        question.print_warning(&warning.to_string())?;
     }
     let prompt = match browser {
         Some(_) => "Open it in your browser?",
@@ -33,11 +33,11 @@ pub(super) async fn ask(
     }
     if let Some(browser) = browser {
         match browser.open(&address.url).await {
-            Ok(()) => question.note("if no browser opens, copy the URL")?,
-            Err(error) => question.warn(&format!("{error}: copy the URL"))?,
+            Ok(()) => question.print_dimmed("if no browser opens, copy the URL")?,
+            Err(error) => question.print_warning(&format!("{error}: copy the URL"))?,
         }
     }
-    question.note(&format!(
+    question.print_dimmed(&format!(
         "{} continues after you finish there. The call is retried when the server reports completion, \
          or after 5 minutes. Ctrl-C cancels it.",
         question.server

@@ -2,7 +2,7 @@
 //!
 //! A host removes its file when it ends. A file whose host process is gone tells the next start to look
 //! for processes that the host left behind. Invariant: only a valid record leads to a signal, and
-//! nothing outside the folder is read, followed or removed.
+//! nothing outside the directory is read, followed or removed.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use switchboard::process::{HostId, HostLiveness, HostRecord, kill_leftovers};
 
-/// A valid record is far shorter.
+/// Maximum size of a record. A valid record is much shorter.
 const MAX_RECORD_BYTES: u64 = 512;
 
-/// An empty file younger than this may be one that another process is writing.
+/// An empty file younger than this is kept: another process may be about to write it.
 const EMPTY_FILE_GRACE: Duration = Duration::from_secs(60);
 
-/// The folder with the records.
+/// The directory with the records.
 #[derive(Debug)]
 pub(super) struct HostRecords {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 /// The record of one host of this process. Removed on drop, except during a panic: then the next start
@@ -37,13 +37,13 @@ enum RecordState {
     Stale(HostRecord),
     /// Not a record, or from before the last boot: remove it.
     Invalid,
-    /// A running host, or not a file of ours: keep it.
+    /// The record of a running host, or a file that no host wrote: keep it.
     Other,
 }
 
 impl HostRecords {
-    pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(super) fn new(directory: PathBuf) -> Self {
+        Self { directory }
     }
 
     /// Writes the record of a host of this process.
@@ -52,13 +52,13 @@ impl HostRecords {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&self.folder)?;
+            .create(&self.directory)?;
         if !self.is_ours() {
             return Err(io::Error::other(
-                "the folder belongs to another user or is a symbolic link",
+                "the directory belongs to another user or is a symbolic link",
             ));
         }
-        let path = self.folder.join(id.to_string());
+        let path = self.directory.join(id.to_string());
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -78,7 +78,11 @@ impl HostRecords {
         }
         let mut stale = Vec::new();
         let mut outdated = Vec::new();
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             match examine(&entry.path()) {
                 RecordState::Stale(record) => stale.push(record),
                 RecordState::Invalid => {}
@@ -94,9 +98,9 @@ impl HostRecords {
         killed
     }
 
-    /// Whether the folder is a directory of this user and not a symbolic link.
+    /// Whether the directory is a directory of this user and not a symbolic link.
     fn is_ours(&self) -> bool {
-        let metadata = fs::symlink_metadata(&self.folder);
+        let metadata = fs::symlink_metadata(&self.directory);
         metadata.is_ok_and(|metadata| metadata.is_dir() && is_owned(&metadata))
     }
 }
@@ -148,8 +152,8 @@ mod tests {
 
     use super::*;
 
-    fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(folder)
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -159,34 +163,34 @@ mod tests {
 
     #[test]
     fn record_is_private_and_removed_with_host() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().join("a/hosts");
-        let records = HostRecords::new(folder.clone());
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().join("a/hosts");
+        let records = HostRecords::new(directory.clone());
         let id = HostId::new();
         let record = records.write(id).unwrap();
-        assert_eq!(names(&folder), [id.to_string()]);
+        assert_eq!(names(&directory), [id.to_string()]);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&folder), mode(&record.path)), (0o700, 0o600));
+        assert_eq!((mode(&directory), mode(&record.path)), (0o700, 0o600));
         // The record belongs to this process, which is alive.
         assert_eq!(records.clean_up(), 0);
-        assert_eq!(names(&folder), [id.to_string()]);
+        assert_eq!(names(&directory), [id.to_string()]);
         drop(record);
-        assert_eq!(names(&folder), [""; 0]);
+        assert_eq!(names(&directory), [""; 0]);
     }
 
     #[test]
     fn invalid_records_are_never_followed() {
         let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("hosts");
-        fs::create_dir(&folder).unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        let directory = root.path().join("hosts");
+        fs::create_dir(&directory).unwrap();
+        let write = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();
         let ids: Vec<_> = (0..6).map(|_| HostId::new().to_string()).collect();
         let outside = root.path().join("precious");
         fs::write(&outside, "precious").unwrap();
 
         write("notes.txt", "not ours");
-        symlink(&outside, folder.join(&ids[0])).unwrap();
-        fs::create_dir(folder.join(&ids[1])).unwrap();
+        symlink(&outside, directory.join(&ids[0])).unwrap();
+        fs::create_dir(directory.join(&ids[1])).unwrap();
         write(&ids[2], "");
         let mut left = vec!["notes.txt".to_owned()];
         left.extend_from_slice(&ids[..3]);
@@ -196,8 +200,8 @@ mod tests {
         write(&ids[4], &"x".repeat(1000));
         let record = HostRecord::of_this_process(HostId::new()).unwrap();
         write(&ids[5], &record.to_string());
-        assert_eq!(HostRecords::new(folder.clone()).clean_up(), 0);
-        assert_eq!(names(&folder), left);
+        assert_eq!(HostRecords::new(directory.clone()).clean_up(), 0);
+        assert_eq!(names(&directory), left);
         assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
     }
 

@@ -91,8 +91,8 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Splits a word around double-width characters. Each part comes with its separator from the previous
-/// part: a space at the start of the word, nothing inside it.
+/// Splits a word around double-width characters. Each part has the separator that precedes it: a space for
+/// the first part, an empty string for the others.
 fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
     let mut parts: Vec<(&str, String)> = Vec::new();
     let mut was_wide = false;
@@ -113,7 +113,7 @@ fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
 }
 
 /// Sanitizes, wraps and indents a text.
-pub(crate) fn block(text: &str, indent: usize, columns: Option<usize>) -> String {
+pub(crate) fn wrap_and_indent(text: &str, indent: usize, columns: Option<usize>) -> String {
     let available = columns.map(|columns| columns.saturating_sub(indent).max(20));
     let lines = wrap(sanitize(text).trim_end(), available);
     let margin = " ".repeat(indent);
@@ -137,7 +137,7 @@ pub(crate) fn quote(text: &str, columns: usize) -> String {
 
 const QUOTE_PREFIX: &str = "│ ";
 
-/// Splits a line into pieces of at most `columns`, also inside words.
+/// Splits a line into pieces of at most `columns`, even inside words.
 fn hard_wrap(line: &str, columns: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut used = 0;
@@ -156,13 +156,13 @@ fn hard_wrap(line: &str, columns: usize) -> Vec<String> {
 }
 
 /// A path on one line, sanitized: directory names may contain control characters.
-pub(crate) fn path(path: &Path) -> String {
+pub(crate) fn path_on_one_line(path: &Path) -> String {
     let line = path.to_string_lossy().replace(['\n', '\r'], " ");
     for_terminal(&line).into_owned()
 }
 
 /// The entry's command line, quoted for a shell, with variables unexpanded.
-pub(crate) fn command_line(written: &MaskedEntry) -> String {
+pub(crate) fn format_command_line(written: &MaskedEntry) -> String {
     let object = written.as_object();
     let args = object
         .get("args")
@@ -175,15 +175,15 @@ pub(crate) fn command_line(written: &MaskedEntry) -> String {
         if word.contains("***") {
             word.to_owned()
         } else {
-            shell_word(word)
+            quote_for_shell(word)
         }
     };
     let words = words.filter_map(Value::as_str).map(quote);
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// `12,345`
-pub(crate) fn thousands(number: usize) -> String {
+/// Formats a number with separators: `12,345`.
+pub(crate) fn format_thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -196,7 +196,7 @@ pub(crate) fn thousands(number: usize) -> String {
 }
 
 /// Quotes a word for a shell if needed.
-pub(crate) fn shell_word(word: &str) -> String {
+pub(crate) fn quote_for_shell(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,${}".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         word.to_owned()
@@ -280,11 +280,11 @@ mod tests {
 
     #[test]
     fn shell_words_are_quoted_only_if_needed() {
-        assert_eq!(shell_word("-y"), "-y");
-        assert_eq!(shell_word("${TOKEN}"), "${TOKEN}");
-        assert_eq!(shell_word("two words"), "'two words'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
-        assert_eq!(shell_word(""), "''");
+        assert_eq!(quote_for_shell("-y"), "-y");
+        assert_eq!(quote_for_shell("${TOKEN}"), "${TOKEN}");
+        assert_eq!(quote_for_shell("two words"), "'two words'");
+        assert_eq!(quote_for_shell("it's"), r"'it'\''s'");
+        assert_eq!(quote_for_shell(""), "''");
     }
 
     #[test]

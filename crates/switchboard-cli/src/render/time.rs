@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// `340 ms`, or `2.5 s` from one second on.
+/// Formats a duration: `340 ms` below one second, `2.5 s` otherwise.
 pub(crate) fn format_duration(time: Duration) -> String {
     match time.as_millis() {
         millis @ 0..1000 => format!("{millis} ms"),
@@ -10,12 +10,12 @@ pub(crate) fn format_duration(time: Duration) -> String {
     }
 }
 
-/// `2026-11-15`
+/// Formats a date in UTC: `2026-11-15`.
 pub(crate) fn utc_date(time: SystemTime) -> String {
     utc_timestamp(time).chars().take(10).collect()
 }
 
-/// `2026-07-28T12:34:56.789Z`
+/// Formats a timestamp in UTC: `2026-07-28T12:34:56.789Z`.
 pub(crate) fn utc_timestamp(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = since.as_secs();
@@ -26,8 +26,8 @@ pub(crate) fn utc_timestamp(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// The date of a day counted from 1970-01-01. Computes with years that begin in March, so that the leap
-/// day is the last day of a year.
+/// Converts days since 1970-01-01 to year, month and day. Computes with years that begin in March, so that
+/// the leap day is the last day of a year.
 fn date_from_days(days: u64) -> (u64, u64, u64) {
     const DAYS_FROM_YEAR_0_TO_1970: u64 = 719_468;
     const DAYS_IN_400_YEARS: u64 = 146_097;

@@ -94,7 +94,7 @@ async fn oversized_response_is_rejected() {
         exit 7
         --- stderr
         error: invalid response to t of server ant: longer than 16777216 bytes (limit `message_bytes`; raise it to accept more)
-        hint: raise it by "limits": { "messageBytes": … } in [sandbox]/home/.config/switchboard/settings.json
+        hint: raise "limits": { "messageBytes": … } in [sandbox]/home/.config/switchboard/settings.json
         "#);
 }
 

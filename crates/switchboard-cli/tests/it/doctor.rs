@@ -123,9 +123,9 @@ async fn why_shows_steps_of_tool() {
         .await;
     assert_eq!(output.code, 0, "{output}");
     for message in [
-        r#""add" of "calc", unchanged"#,
+        r#"tool "add" of server "calc""#,
         "allowed by rule `mcp__calc` (command line)",
-        "session 1 of calc",
+        "connected (session 1 of calc)",
     ] {
         assert!(output.stdout.contains(message), "{message}: {output}");
     }

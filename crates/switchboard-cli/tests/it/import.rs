@@ -107,7 +107,7 @@ async fn plan_is_printed_without_secrets() {
           + add  hub  https://hub.example/mcp
               headers: Authorization=***
               → user scope
-          ✘ unusable  live  it is reached over WebSocket, which is not spoken here
+          ✗ unusable  live  it is reached over WebSocket, which is not spoken here
               ask whether the server speaks streamable HTTP too
           ! differs  taken  a different server with this name exists: [sandbox]/home/.mcp.json:1
               to replace it: switchboard remove taken -s user, then import again

@@ -56,11 +56,11 @@ async fn tools_are_listed_in_file_order() {
         mcp__zebra__echo  The scripted tool echo.
         mcp__zebra__add  The scripted tool add.
         ");
-    assert_snapshot!(cli.run(&["tools", "nothing-like-it"]).await, @"
+    assert_snapshot!(cli.run(&["tools", "nothing-like-it"]).await, @r#"
         exit 0
         --- stderr
-        no tool matches the pattern (4 tools checked)
-        ");
+        no tool matches "nothing-like-it" (4 tools checked)
+        "#);
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ async fn trust_without_terminal_shows_entries_only() {
           also runs  ./tools/helper --now
           reads  environment variables GITHUB_TOKEN
         --- stderr
-        error: mine, gone, fаr not approved: no terminal to ask on
+        error: cannot ask for approval of mine, gone, fаr: no terminal
         hint: to approve without a terminal: switchboard trust --yes
         ");
     assert!(!output.to_string().contains("hush"));

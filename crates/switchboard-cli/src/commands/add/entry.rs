@@ -8,7 +8,7 @@ use switchboard_config::{EntryError, ServerName};
 
 use crate::args::{AddArgs, Transport};
 use crate::failure::Failure;
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
 
 /// An entry whose values from stdin are not read yet.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryError> {
 /// Builds the error for words that are neither a URL nor a command after `--`, and suggests what was
 /// probably meant.
 fn not_a_url_error(args: &AddArgs, words: &[String]) -> Failure {
-    let name = shell_word(&args.name);
+    let name = quote_for_shell(&args.name);
     let Some((first, rest)) = words.split_first() else {
         return Failure::usage("missing URL or command").hint(format!(
             "switchboard add {name} https://example.com/mcp, or switchboard add {name} -- npx -y some-server"
@@ -111,7 +111,7 @@ fn not_a_url_error(args: &AddArgs, words: &[String]) -> Failure {
         let is_local = first.starts_with("localhost") || first.starts_with("127.");
         let scheme = if is_local { "http" } else { "https" };
         let message = format!("{first:?} is not a URL: the scheme is missing");
-        let url = shell_word(&format!("{scheme}://{first}"));
+        let url = quote_for_shell(&format!("{scheme}://{first}"));
         return Failure::usage(message).hint(format!("switchboard add {name} {url}"));
     }
     // A single word may contain a quoted command line, so it is not quoted again.
@@ -151,7 +151,7 @@ fn is_domain(host: &str) -> bool {
 }
 
 fn shell_line(words: &[String]) -> String {
-    let words: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+    let words: Vec<_> = words.iter().map(|word| quote_for_shell(word)).collect();
     words.join(" ")
 }
 
@@ -161,12 +161,12 @@ fn check_command(args: &AddArgs) -> Result<(), Failure> {
         && let Some((first, _)) = program.split_once(char::is_whitespace)
         && !first.contains(['/', '\\'])
     {
-        let rest = rest.iter().map(|word| shell_word(word));
+        let rest = rest.iter().map(|word| quote_for_shell(word));
         let words: Vec<_> = [program.clone()].into_iter().chain(rest).collect();
-        let name = shell_word(&args.name);
+        let name = quote_for_shell(&args.name);
         return Err(Failure::usage(format!(
             "{} contains spaces; pass program and arguments as separate words",
-            shell_word(program)
+            quote_for_shell(program)
         ))
         .hint(format!("switchboard add {name} -- {}", words.join(" "))));
     }

@@ -86,7 +86,7 @@ impl<'a> DemoReport<'a> {
             StepMark::Good => ("✓", Paint::Green),
             StepMark::Bad => ("✗", Paint::Red),
         };
-        let lines = text::block(line, 5, self.console.prose_columns());
+        let lines = text::wrap_and_indent(line, 5, self.console.prose_columns());
         let symbol = self.console.style.paint(paint, symbol);
         self.print(&format!("   {symbol} {}", lines.trim_start()))
     }

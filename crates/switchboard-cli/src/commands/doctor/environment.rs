@@ -63,15 +63,15 @@ pub(super) fn run_checks(
 
 /// Reports settings that block all calls, and config files that could not be read.
 fn files(servers: &LoadedServers) -> Vec<Check> {
-    let closed = servers.settings.blocking_errors.iter().map(|closed| {
-        let message = format!("all calls are blocked: {}", one_line(&closed.problem));
+    let blocking = servers.settings.blocking_errors.iter().map(|blocking| {
+        let message = format!("all calls are blocked: {}", one_line(&blocking.problem));
         Check::new("settings", Outcome::Failed, message)
     });
     let diagnostics = servers.loaded.diagnostics.iter();
     let broken = diagnostics
         .filter(|diagnostic| diagnostic.server.is_none())
         .map(|diagnostic| Check::new("config", Outcome::Failed, one_line(diagnostic)));
-    closed.chain(broken).collect()
+    blocking.chain(broken).collect()
 }
 
 fn one_line(diagnostic: &Diagnostic) -> String {
@@ -202,7 +202,7 @@ fn token_cost(catalog: &Catalog) -> Option<Check> {
     let message = format!(
         "{} exposed to models (~{} tokens)",
         tools.len(),
-        text::thousands(tokens)
+        text::format_thousands(tokens)
     );
     let (outcome, more) = if tools.len() > MAX_TOOLS {
         (Outcome::Warning, "; some providers accept at most 128")

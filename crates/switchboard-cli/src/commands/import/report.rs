@@ -13,8 +13,8 @@ use crate::commands::get::env_or_header_lines;
 use crate::commands::scope_files::file_and_line;
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
-use crate::render::text::{self, block};
-use crate::render::{Console, count};
+use crate::render::text::{self, wrap_and_indent};
+use crate::render::{Console, format_count};
 
 /// Indent of the lines below a server's row.
 const INDENT: usize = 6;
@@ -41,7 +41,7 @@ pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], console: &Con
             table.text(details(server, console));
         }
         for note in &file.notes {
-            table.text(block(note, 2, console.prose_columns()));
+            table.text(wrap_and_indent(note, 2, console.prose_columns()));
         }
     }
     if is_empty {
@@ -53,7 +53,7 @@ pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], console: &Con
     let rows = table.render(console.columns, console.style);
     match new.count() {
         0 => format!("{rows}\nNothing to import."),
-        number => format!("{rows}\n{} to import.", count(number, "server")),
+        number => format!("{rows}\n{} to import.", format_count(number, "server")),
     }
 }
 
@@ -83,7 +83,7 @@ fn row(server: &Planned<'_>) -> Vec<Cell> {
         ImportAction::Same { .. } | ImportAction::NameTaken { is_same: true, .. } => {
             ("= same", Paint::Dim)
         }
-        ImportAction::Unusable(_) => ("✘ unusable", Paint::Red),
+        ImportAction::Unusable(_) => ("✗ unusable", Paint::Red),
         _ => ("! differs", Paint::Yellow),
     };
     vec![
@@ -118,7 +118,7 @@ fn row_text(server: &Planned<'_>) -> String {
 
 fn command_or_url(shown: &MaskedEntry) -> String {
     let url = shown.as_object().get("url").and_then(Value::as_str);
-    url.map_or_else(|| text::command_line(shown), str::to_owned)
+    url.map_or_else(|| text::format_command_line(shown), str::to_owned)
 }
 
 /// Renders the lines below a row.
@@ -142,7 +142,7 @@ fn details(server: &Planned<'_>, console: &Console) -> String {
         }
         ImportAction::Unusable(problem) => lines.extend(problem.hint.clone()),
         ImportAction::Conflict { .. } => {
-            let name = text::shell_word(server.server.name.as_str());
+            let name = text::quote_for_shell(server.server.name.as_str());
             let scope = server.server.scope;
             lines.push(format!(
                 "to replace it: switchboard remove {name} -s {scope}, then import again"
@@ -166,7 +166,7 @@ fn details(server: &Planned<'_>, console: &Console) -> String {
     let full_entry = full_entry.map(|line| format!("{:INDENT$}{line}", ""));
     let lines = lines
         .iter()
-        .map(|line| block(line, INDENT, console.prose_columns()));
+        .map(|line| wrap_and_indent(line, INDENT, console.prose_columns()));
     let lines = lines.map(|line| console.style.paint(Paint::Dim, &line));
     full_entry.chain(lines).collect::<Vec<_>>().join("\n")
 }
@@ -187,7 +187,7 @@ fn masked_lines(shown: &MaskedEntry) -> Vec<String> {
     lines
 }
 
-/// Says which entry is used when the name will exist in two scopes.
+/// Explains which entry takes effect if another scope has an entry with the same name.
 fn precedence_note(imported: Scope, other: Scope, place: &str) -> String {
     if other < imported {
         format!("overridden by the {other} scope: {place}")
@@ -207,10 +207,10 @@ pub(super) fn outcome(added: &[ImportedServer], console: &Console) -> String {
         let names = console.style.paint(Paint::Bold, &names.join(", "));
         lines.push(format!(
             "Imported {names} to the {scope} scope: {}",
-            text::path(&first.file)
+            text::path_on_one_line(&first.file)
         ));
     }
-    // Entries in the project's file need an approval, also when they were imported.
+    // Entries in the project's file need approval even if they were imported.
     let next = if added.iter().any(|added| added.scope == Scope::Project) {
         "switchboard trust"
     } else {
@@ -297,7 +297,7 @@ fn server_json<'a>(planned: &'a Planned<'_>) -> PlannedServerJson<'a> {
     }
 }
 
-/// Returns the entry with masked secrets, or unmasked if it comes from a project file: the user has to see
+/// Returns the entry with masked secrets. An entry from a project file is not masked: the user has to see
 /// exactly what would run.
 fn config(planned: &Planned<'_>) -> Value {
     let mut shown = planned.server.masked_entry().as_object().clone();

@@ -23,7 +23,7 @@ const COUNTDOWN_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let entries = servers.loaded.config.servers.clone();
-    // A question of a server would be overwritten by the next redraw of the table.
+    // The next redraw of the table would overwrite a question of a server.
     let interaction = context.interaction(&entries, None).without_elicitation();
     let host = context.long_running_host(&servers, entries);
     let host = host.interaction(interaction);
@@ -89,7 +89,7 @@ impl LiveTable {
         }
     }
 
-    /// Draws the table over the last one, or prints it if it changed.
+    /// Redraws the table on a terminal. Otherwise prints it if it changed.
     fn show(
         &mut self,
         details: &[(&ServerEntry, ServerDetails)],

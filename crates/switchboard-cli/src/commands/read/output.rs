@@ -83,7 +83,7 @@ pub(super) fn require_absent(path: &Path, is_forced: bool) -> Result<(), Failure
 }
 
 fn already_exists(path: &Path) -> Failure {
-    let message = format!("{} already exists", text::path(path));
+    let message = format!("{} already exists", text::path_on_one_line(path));
     Failure::usage(message).hint("choose another file, or pass --force to overwrite it")
 }
 
@@ -100,8 +100,11 @@ fn write_file(path: &Path, bytes: &[u8], is_forced: bool) -> Result<(), Failure>
         .and_then(|mut file| file.write_all(bytes));
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => already_exists(path),
-        _ => Failure::usage(format!("cannot write {}: {error}", text::path(path)))
-            .hint("choose another file"),
+        _ => Failure::usage(format!(
+            "cannot write {}: {error}",
+            text::path_on_one_line(path)
+        ))
+        .hint("choose another file"),
     })
 }
 
@@ -129,7 +132,7 @@ fn report_written(
 ) -> Result<(), Failure> {
     let console = &context.console;
     if !console.is_json() {
-        console.note(&format!("saved to {}", text::path(&path)));
+        console.note(&format!("saved to {}", text::path_on_one_line(&path)));
         return Ok(());
     }
     let mut saved = RenderedPart::default();
@@ -176,7 +179,10 @@ pub(super) fn print_resource(
         console.note(&format!("note: {}", sanitize(note)));
     }
     if let Some(file) = full_result_file {
-        console.note(&format!("note: full output saved to {}", text::path(&file)));
+        console.note(&format!(
+            "note: full output saved to {}",
+            text::path_on_one_line(&file)
+        ));
     }
     Ok(())
 }
@@ -189,7 +195,10 @@ fn render(part: &RenderedPart) -> Cow<'_, str> {
     match &part.blob_saved_to {
         Some(path) => {
             let mime = part.mime_type.as_deref().unwrap_or("unknown type");
-            Cow::Owned(format!("[{mime}, saved to {}]", text::path(path)))
+            Cow::Owned(format!(
+                "[{mime}, saved to {}]",
+                text::path_on_one_line(path)
+            ))
         }
         None => Cow::Borrowed(part.text.as_deref().unwrap_or_default()),
     }

@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure, Kind};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::utc_timestamp;
-use crate::render::{count, json, utc_date};
+use crate::render::{format_count, json, utc_date};
 
 /// One record in the output of `trust --list --json`.
 #[derive(Serialize)]
@@ -69,7 +69,7 @@ pub(super) fn list(context: &Context) -> Result<Exit, Failure> {
 
 pub(super) fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Failure> {
     let file = context.approvals_file();
-    let places = context.places();
+    let places = context.scope_paths();
     let root = places.project().and_then(|root| root.canonicalize().ok());
     let Some(root) = root else {
         let failure = Failure::usage("not in a project");
@@ -100,7 +100,7 @@ pub(super) fn revoke(name: Option<&str>, context: &Context) -> Result<Exit, Fail
                 .map(|record| record.server.as_str())
                 .collect();
             let names = names.join(", ");
-            let decisions = count(some, "decision");
+            let decisions = format_count(some, "decision");
             console.print(&format!("Revoked {decisions}: {names}"))?;
         }
     }

@@ -13,7 +13,7 @@ use switchboard_config::{
 
 use super::TrustDecision;
 use crate::render::style::{Paint, Style};
-use crate::render::text::{shell_word, width};
+use crate::render::text::{quote_for_shell, width};
 use crate::render::{Console, utc_date};
 
 /// Column of the values.
@@ -47,8 +47,8 @@ pub(super) fn render(
     view.text
 }
 
-/// Renders one line for the question itself. The review above may have scrolled out of view, or may
-/// contain text that imitates our output.
+/// Renders the entry on one line, for the question itself. The review may have scrolled out of view, or may
+/// contain text that imitates the output of this program.
 pub(super) fn summary(entry: &ServerEntry) -> String {
     let shown = entry.unmasked_review().map(ReviewFields::as_object);
     let text = |key: &str| Some(ascii_escaped(shown?.get(key)?.as_str()?));
@@ -113,7 +113,7 @@ impl ReviewView {
             ("command", _) => {
                 let words = lines(value).into_iter();
                 let words = words.chain(all.get("args").map(lines).unwrap_or_default());
-                let words: Vec<_> = words.map(|word| shell_word(&word)).collect();
+                let words: Vec<_> = words.map(|word| quote_for_shell(&word)).collect();
                 let line = words.join(" ");
                 if width(&line) <= MAX_COMMAND_COLUMNS {
                     self.field("command", [line]);
@@ -126,7 +126,7 @@ impl ReviewView {
                     self.warning("runs", "nothing: program not found");
                 }
             }
-            // Printed with the command.
+            // Already printed, with the command.
             ("args", _) => {}
             ("variables", _) => {
                 let names = lines(value).join(", ");

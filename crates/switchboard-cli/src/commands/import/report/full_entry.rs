@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 use switchboard::content::for_terminal;
 
-use crate::render::text::shell_word;
+use crate::render::text::quote_for_shell;
 
 pub(super) fn render(entry: &Map<String, Value>) -> Vec<String> {
     let mut lines = Vec::new();
@@ -15,14 +15,14 @@ pub(super) fn render(entry: &Map<String, Value>) -> Vec<String> {
                 let args = entry.get("args").and_then(Value::as_array);
                 let words = std::iter::once(value).chain(args.into_iter().flatten());
                 let words: Vec<_> = words
-                    .map(|word| escaped(&shell_word(&value_text(word))))
+                    .map(|word| escaped(&quote_for_shell(&value_text(word))))
                     .collect();
                 lines.push(format!("runs {}", words.join(" ")));
                 lines.extend(non_ascii_note(value));
             }
-            // Printed with the scope.
+            // Already printed, with the scope.
             "disabled" => {}
-            // Printed with the command.
+            // Already printed, with the command.
             "args" if entry.contains_key("command") => {}
             "url" => {
                 lines.push(format!("connects to {}", escaped(&value_text(value))));
