@@ -22,9 +22,9 @@ use crate::servers::{
     McpServerConfig, McpServerStatus, McpSetServersResult, check_names, millis, parse_statuses,
 };
 
-/// The session id to send with prompts. The CLI has one session per process.
+/// The session id in prompts. It is constant, because a CLI process has only one session.
 const SESSION: &str = "default";
-/// How much longer than the call itself the response to `mcp_call` may take.
+/// Added to the timeout of a call, so that a timeout error of the CLI arrives before ours.
 const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 
 /// A session with the CLI. Dropping it kills the CLI and all processes that it started;

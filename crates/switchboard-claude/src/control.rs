@@ -4,8 +4,8 @@
 //! forwards notifications of in-process servers. Each request of the CLI gets another task.
 //!
 //! Invariants: the reader never waits for the user, so requests of the CLI are answered while our
-//! own are in flight and while messages are unread. Every request of ours ends. Dropping a
-//! [`Control`] kills the CLI.
+//! own requests are in flight and while messages are unread. Each of our requests ends with a response
+//! or an error. Dropping a [`Control`] kills the CLI.
 
 mod close_reason;
 mod frame;
@@ -105,7 +105,7 @@ struct Shared {
     tasks: TaskTracker,
     /// Cancelled to close the input of the CLI.
     closing: CancellationToken,
-    /// Set by [`Control::close`]: the exit of the CLI is then not an error.
+    /// Set by [`Control::close`]. If it is set, the exit of the CLI is not an error.
     closed_by_us: AtomicBool,
     /// Cancelled after `initialize`. The CLI ignores notifications of servers before that.
     ready: CancellationToken,
@@ -173,8 +173,8 @@ impl Control {
             .await
     }
 
-    /// Like [`Control::request`], with another timeout. `option` is the method of `Options` that
-    /// sets it.
+    /// Like [`Control::request`], with another timeout. `option` names the method of `Options` that
+    /// sets this timeout, for error messages.
     pub(crate) async fn request_within(
         &self,
         limit: Duration,

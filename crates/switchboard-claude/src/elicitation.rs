@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 
 use crate::json_fields::Fields;
 
-/// Bounds the memory that a CLI with generated server names can use.
+/// Maximum number of servers with elicitations. Bounds memory if a CLI sends ever new server names.
 const MAX_SERVERS: usize = 1024;
 
 /// Member names of the control protocol and of MCP.

@@ -45,7 +45,7 @@ use crate::permission::{PermissionCallback, PermissionResult, ToolPermissionRequ
 use crate::servers::McpServerConfig;
 
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Generous, because a message may repeat a whole tool result, and twice.
+/// Maximum size of one message. Large, because a message may contain a tool result twice.
 const DEFAULT_MAX_BUFFER_SIZE: usize = 64 * 1024 * 1024;
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 

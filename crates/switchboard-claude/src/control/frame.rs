@@ -22,7 +22,7 @@ pub(super) enum Frame<'a> {
     Cancel { id: String },
     /// A response to one of our requests.
     Response { id: String, response: Response },
-    /// A message for the user, or with `host_only` for this crate alone.
+    /// A message. With `host_only` it is meant for this crate and is not returned to the caller.
     Message { signal: TurnSignal, host_only: bool },
     /// Needs no action: a keep-alive, or a malformed response.
     Ignored,
@@ -39,8 +39,8 @@ pub(super) enum Response {
     },
 }
 
-/// The members that classify a frame. Raw text, so that a member of an unexpected type does not
-/// fail the whole frame.
+/// The members that classify a frame. They are kept as raw text, so that a member of an unexpected
+/// type does not make the whole frame invalid.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct FrameMembers<'a> {

@@ -32,7 +32,7 @@ pub(super) struct Reader<R> {
     lines: LineReader<R>,
     shared: Arc<Shared>,
     turn: TurnState,
-    /// When to stop waiting for background tasks. Set after a result; each message moves it.
+    /// When to stop waiting for background tasks. Set after a result; each message extends it.
     linger_deadline: Option<Instant>,
 }
 

@@ -102,8 +102,8 @@ impl Shutdown {
     }
 }
 
-/// Ends the process. `had_grace`: the CLI already had [`EXIT_GRACE`] to exit after the end of its
-/// input.
+/// Ends the process. `had_grace`: the CLI already had [`EXIT_GRACE`] to exit after its input was
+/// closed, so it is not given that time again.
 async fn shut_down_child(child: Option<RunningProgram>, had_grace: bool) -> Option<ExitOutcome> {
     let after_eof = if had_grace {
         Duration::ZERO

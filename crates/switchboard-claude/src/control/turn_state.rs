@@ -24,7 +24,7 @@ pub(super) enum TurnSignal {
 pub(super) enum SessionState {
     Idle,
     Running,
-    /// The CLI waits for a response, possibly of a person.
+    /// The CLI waits for a response, possibly from the user.
     RequiresAction,
 }
 
@@ -61,7 +61,7 @@ impl TurnState {
     }
 
     /// Whether there is a result and background tasks continue. The caller limits how long it waits
-    /// for them. False while the CLI waits for a response, which a person may give at any time.
+    /// for them. False while the CLI waits for a response, because the user may take any time to give it.
     pub(super) fn has_background_tasks(&self) -> bool {
         let requires_action = self.session == Some(SessionState::RequiresAction);
         self.result.is_some() && !self.is_over() && !requires_action

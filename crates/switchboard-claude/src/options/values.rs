@@ -6,17 +6,17 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionMode {
-    /// Every tool that no rule of the CLI allows or denies.
+    /// Every tool needs permission that no rule of the CLI allows or denies.
     Default,
     /// Like `Default`, but file edits run without asking.
     AcceptEdits,
     /// The model only plans. Tools that change something do not run.
     Plan,
-    /// No tool: everything runs without asking. For sandboxes only.
+    /// No tool needs permission: every tool runs without asking. For sandboxes only.
     BypassPermissions,
-    /// No tool: what would need permission is denied.
+    /// The CLI never asks. Tools that need permission are denied.
     DontAsk,
-    /// A model decides about each use.
+    /// A model decides whether a tool use is permitted.
     Auto,
     /// A mode that this crate does not know.
     Other(String),

@@ -1,7 +1,8 @@
 //! Asks in-process servers for their tools before the CLI starts.
 //!
-//! A manifest saves the CLI the requests `initialize` and `tools/list`. Without one the CLI sends them
-//! itself, so a server that answers late or incompletely simply gets no manifest. Nothing here fails.
+//! With a manifest, the CLI does not send `initialize` and `tools/list` to the server. A server that
+//! responds late or incompletely gets no manifest, and the CLI sends these requests itself. Invariant: a
+//! server without a manifest is not an error.
 
 use std::time::Duration;
 
