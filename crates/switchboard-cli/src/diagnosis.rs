@@ -122,14 +122,14 @@ impl Diagnosis {
         context: &Context,
     ) -> Self {
         let mut diagnosis = Self::default();
-        diagnosis.config(entry, &servers.loaded.diagnostics);
+        diagnosis.push_config(entry, &servers.loaded.diagnostics);
         let decision = entry.decide_launch(&servers.trust);
-        diagnosis.trust(&decision, servers.trust.approvals().state_of(entry));
+        diagnosis.push_trust(&decision, servers.trust.approvals().state_of(entry));
         let launch = match &decision {
             LaunchDecision::Launch(spec) => Some(spec),
             _ => None,
         };
-        diagnosis.attempt(launch, server, context);
+        diagnosis.push_connection_steps(launch, server, context);
         diagnosis
     }
 
@@ -193,11 +193,11 @@ impl Diagnosis {
                 .status
                 .detail
                 .clone()
-                .or_else(|| manual_command(&spec)),
+                .or_else(|| suggest_manual_start(&spec)),
         }
     }
 
-    fn config(&mut self, entry: &ServerEntry, diagnostics: &[Diagnostic]) {
+    fn push_config(&mut self, entry: &ServerEntry, diagnostics: &[Diagnostic]) {
         let origin = entry.origin().to_string();
         let warning = diagnostics.iter().find(|diagnostic| {
             diagnostic.server.as_ref() == Some(entry.name())
@@ -219,14 +219,14 @@ impl Diagnosis {
         }
     }
 
-    fn trust(&mut self, decision: &LaunchDecision, state: ApprovalState<'_>) {
+    fn push_trust(&mut self, decision: &LaunchDecision, state: ApprovalState<'_>) {
         match decision {
             LaunchDecision::Launch(spec) => {
                 let message = match state {
                     ApprovalState::Approved(approval) => {
                         format!("approved on {}", utc_date(approval.decided_at))
                     }
-                    _ => consent_text(spec.consent()).to_owned(),
+                    _ => describe_consent(spec.consent()).to_owned(),
                 };
                 self.push(Step::Trust, Outcome::Ok, message);
             }
@@ -247,15 +247,20 @@ impl Diagnosis {
         }
     }
 
-    /// The steps from the program or the URL to the tool listing.
-    fn attempt(&mut self, launch: Option<&LaunchSpec>, server: &ServerDetails, context: &Context) {
+    /// Adds the steps from the program or the URL to the tool listing.
+    fn push_connection_steps(
+        &mut self,
+        launch: Option<&LaunchSpec>,
+        server: &ServerDetails,
+        context: &Context,
+    ) {
         let is_stdio = server.transport == TransportKind::Stdio;
         let is_remote = server.transport.is_remote();
         let attempt = server.attempt.clone().unwrap_or_default();
         let error = server.status.error.as_deref().unwrap_or_default();
         let passed = |stage: ConnectStage| attempt.failed_at.is_none_or(|failed| failed > stage);
 
-        self.reach(launch, server, passed(ConnectStage::Open), context);
+        self.push_reach(launch, server, passed(ConnectStage::Open), context);
         if is_stdio {
             if passed(ConnectStage::Alive) {
                 self.push_timed(Step::Process, Outcome::Ok, "running", attempt.opening);
@@ -264,10 +269,10 @@ impl Diagnosis {
             }
         }
         if is_remote {
-            self.check_remote(launch, error, passed);
+            self.push_remote_steps(launch, error, passed);
         }
         if passed(ConnectStage::Handshake) {
-            let summary = handshake_summary(server);
+            let summary = describe_handshake(server);
             self.push_timed(Step::Handshake, Outcome::Ok, summary, attempt.handshake);
         } else {
             self.push(Step::Handshake, Outcome::Failed, error);
@@ -287,8 +292,8 @@ impl Diagnosis {
         self.push_timed(Step::Tools, outcome, message, attempt.listing);
     }
 
-    /// Whether the program was found, or the host of the URL was reached.
-    fn reach(
+    /// Adds the first connection step: the program was found, or the host of the URL was reached.
+    fn push_reach(
         &mut self,
         launch: Option<&LaunchSpec>,
         server: &ServerDetails,
@@ -305,7 +310,7 @@ impl Diagnosis {
             let message = server.status.detail.as_deref().unwrap_or("not started");
             self.push(step, Outcome::NotReached, message);
         } else if is_open {
-            let target = launch.map(|spec| target_of(spec, context));
+            let target = launch.map(|spec| describe_target(spec, context));
             self.push(step, Outcome::Ok, target.unwrap_or_default());
         } else {
             let error = server.status.error.as_deref().unwrap_or_default();
@@ -313,8 +318,8 @@ impl Diagnosis {
         }
     }
 
-    /// The steps that only a remote server has, from TLS to authorization.
-    fn check_remote(
+    /// Adds the steps that only a remote server has, from TLS to authorization.
+    fn push_remote_steps(
         &mut self,
         launch: Option<&LaunchSpec>,
         error: &str,
@@ -376,7 +381,7 @@ impl StepResult {
 }
 
 /// The command line that starts a stdio server without this program.
-fn manual_command(spec: &LaunchSpec) -> Option<String> {
+fn suggest_manual_start(spec: &LaunchSpec) -> Option<String> {
     let TransportConfig::Stdio(_) = &spec.config().transport else {
         return None;
     };
@@ -387,7 +392,7 @@ fn manual_command(spec: &LaunchSpec) -> Option<String> {
 }
 
 /// Why the entry may run.
-fn consent_text(consent: Consent) -> &'static str {
+fn describe_consent(consent: Consent) -> &'static str {
     match consent {
         Consent::Administrator => "the administrator's file",
         Consent::CommandLine => "from the command line",
@@ -398,14 +403,14 @@ fn consent_text(consent: Consent) -> &'static str {
 }
 
 /// The path of the program, or the URL.
-fn target_of(spec: &LaunchSpec, context: &Context) -> String {
+fn describe_target(spec: &LaunchSpec, context: &Context) -> String {
     match &spec.config().transport {
         TransportConfig::Stdio(stdio) => {
             let found = context.program(&stdio.command, stdio.cwd.as_deref());
             let path = found.unwrap_or_else(|| PathBuf::from(&stdio.command));
             path.display().to_string()
         }
-        // As written in the file: the values of its variables may be secret.
+        // Show the URL with variables unexpanded, because their values may be secret.
         _ => match spec.masked_entry().as_object().get("url") {
             Some(Value::String(url)) => url.clone(),
             _ => String::new(),
@@ -413,7 +418,7 @@ fn target_of(spec: &LaunchSpec, context: &Context) -> String {
     }
 }
 
-fn handshake_summary(server: &ServerDetails) -> String {
+fn describe_handshake(server: &ServerDetails) -> String {
     let Some(handshake) = &server.handshake else {
         return String::new();
     };

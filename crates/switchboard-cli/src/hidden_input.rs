@@ -29,7 +29,7 @@ pub(crate) async fn read_values(
         // Reading blocks, so it runs on a blocking thread. A signal abandons that thread.
         let read = tokio::task::spawn_blocking(move || {
             if is_terminal {
-                ask_for(&names)
+                ask_for_values(&names)
             } else {
                 read_lines(&names)
             }
@@ -84,12 +84,12 @@ impl Drop for EchoOff {
     }
 }
 
-fn ask_for(names: &[String]) -> Result<Vec<String>, Failure> {
+fn ask_for_values(names: &[String]) -> Result<Vec<String>, Failure> {
     let ask = |name: &String| {
         write!(io::stderr(), "{name} (not shown): ")?;
         let mut line = String::new();
         io::stdin().lock().take(MAX_BYTES).read_line(&mut line)?;
-        value_of(name, Some(&line))
+        require_value(name, Some(&line))
     };
     names.iter().map(ask).collect()
 }
@@ -101,7 +101,7 @@ fn read_lines(names: &[String]) -> Result<Vec<String>, Failure> {
         .take(MAX_BYTES)
         .read_to_string(&mut text)?;
     let mut lines = text.lines();
-    let values = names.iter().map(|name| value_of(name, lines.next()));
+    let values = names.iter().map(|name| require_value(name, lines.next()));
     let values = values.collect::<Result<Vec<_>, _>>()?;
     if lines.any(|line| !line.trim().is_empty()) {
         let message = format!(
@@ -113,7 +113,7 @@ fn read_lines(names: &[String]) -> Result<Vec<String>, Failure> {
     Ok(values)
 }
 
-fn value_of(name: &str, line: Option<&str>) -> Result<String, Failure> {
+fn require_value(name: &str, line: Option<&str>) -> Result<String, Failure> {
     let value = line.map(|line| line.trim_end_matches(['\n', '\r']));
     match value.filter(|value| !value.is_empty()) {
         Some(value) => Ok(value.to_owned()),

@@ -79,20 +79,20 @@ fn with_certificates(
                 .fold(network, Network::certificates)
                 .without_platform_certificates();
         }
-        warnings.extend(missing.iter().map(|path| missing_file(name, path)));
+        warnings.extend(missing.iter().map(|path| missing_file_warning(name, path)));
     }
     if let Some((name, value)) = first_set(variables, &["NODE_EXTRA_CA_CERTS"]) {
         let path = PathBuf::from(value);
         if path.exists() {
             network = network.certificates(path);
         } else {
-            warnings.push(missing_file(name, &path));
+            warnings.push(missing_file_warning(name, &path));
         }
     }
     network
 }
 
-fn missing_file(name: &str, path: &std::path::Path) -> String {
+fn missing_file_warning(name: &str, path: &std::path::Path) -> String {
     format!("ignoring {name}: {} does not exist", path.display())
 }
 

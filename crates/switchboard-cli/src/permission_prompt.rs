@@ -59,18 +59,18 @@ impl PermissionPrompt {
     }
 
     async fn ask(&self, request: &PermissionRequest, style: Style) -> PermissionResponse {
-        let form = self.form(request, style);
+        let form = self.build_form(request, style);
         let mut guard = self.terminal.acquire().await;
         let answer = form.ask(&mut guard).await;
         answer.unwrap_or(PermissionResponse::Deny)
     }
 
-    fn form(&self, request: &PermissionRequest, style: Style) -> PermissionForm {
+    fn build_form(&self, request: &PermissionRequest, style: Style) -> PermissionForm {
         let pattern = pattern(&request.tool);
         let is_useful = |file: &&RuleFile| file.overrides(&request.decision);
         let rule_files = self.rule_files.iter().filter(is_useful).cloned();
         PermissionForm {
-            text: question_text(request, style),
+            text: render_question(request, style),
             rule_files: rule_files.filter(|_| pattern.is_some()).collect(),
             pattern: pattern.unwrap_or_default(),
             style,
@@ -105,7 +105,7 @@ impl PermissionForm {
             match parse_reply(&answer) {
                 Some(PermissionReply::Once) => return Ok(PermissionResponse::Allow),
                 Some(PermissionReply::Always) if !self.rule_files.is_empty() => {
-                    return self.always(input).await;
+                    return self.allow_always(input).await;
                 }
                 Some(PermissionReply::No) => return Ok(PermissionResponse::Deny),
                 Some(PermissionReply::Always) | None => {}
@@ -113,7 +113,7 @@ impl PermissionForm {
         }
     }
 
-    async fn always(&self, input: &mut LineInput) -> io::Result<PermissionResponse> {
+    async fn allow_always(&self, input: &mut LineInput) -> io::Result<PermissionResponse> {
         let Some(file) = self.choose_rule_file(input).await? else {
             return Ok(PermissionResponse::Deny);
         };
@@ -152,14 +152,14 @@ impl PermissionForm {
     }
 }
 
-fn question_text(request: &PermissionRequest, style: Style) -> String {
+fn render_question(request: &PermissionRequest, style: Style) -> String {
     let label = |text: &str| style.paint(Paint::Dim, text);
     let server = for_terminal(request.tool.server.as_str());
     let tool = for_terminal(request.tool.tool.as_str());
     let mut lines = vec![
         format!("{}  {server}", label("server")),
         format!("{}    {}", label("tool"), style.paint(Paint::Bold, &tool)),
-        format!("{}   {}", label("sends"), escaped_json(&request.arguments)),
+        format!("{}   {}", label("sends"), escape_json(&request.arguments)),
     ];
     let hints = annotation_labels(&request.annotations);
     if !hints.is_empty() {
@@ -178,7 +178,7 @@ fn question_text(request: &PermissionRequest, style: Style) -> String {
 
 /// The arguments as JSON. If a terminal would hide or reorder a character, every character outside
 /// printable ASCII is escaped.
-fn escaped_json(arguments: &serde_json::Map<String, serde_json::Value>) -> String {
+fn escape_json(arguments: &serde_json::Map<String, serde_json::Value>) -> String {
     let json = serde_json::to_string(arguments).unwrap_or_default();
     if for_terminal(&json) == json {
         return json;
@@ -262,13 +262,13 @@ mod tests {
     #[test]
     fn unprintable_arguments_are_escaped() {
         let arguments = |text: &str| serde_json::Map::from_iter([("a".to_owned(), text.into())]);
-        assert_eq!(escaped_json(&arguments("plain ü")), r#"{"a":"plain ü"}"#);
+        assert_eq!(escape_json(&arguments("plain ü")), r#"{"a":"plain ü"}"#);
         assert_eq!(
-            escaped_json(&arguments("\u{202e}ü")),
+            escape_json(&arguments("\u{202e}ü")),
             r#"{"a":"\u202e\u00fc"}"#
         );
         assert_eq!(
-            escaped_json(&arguments("\u{e0041}")),
+            escape_json(&arguments("\u{e0041}")),
             r#"{"a":"\udb40\udc41"}"#
         );
     }

@@ -108,14 +108,14 @@ pub(crate) fn find_base_dirs(
         home: base.home_dir().to_owned(),
         config: base.config_dir().join("switchboard"),
         state: state.join("switchboard"),
-        managed: managed(variables),
+        managed: find_managed_dir(variables),
     };
     Ok((base_dirs, base.cache_dir().join("switchboard")))
 }
 
 /// The administrator's directory. A user who could override it could escape the administrator's
 /// rules, so only debug builds read the variable that the tests set.
-fn managed(variables: &BTreeMap<String, String>) -> PathBuf {
+fn find_managed_dir(variables: &BTreeMap<String, String>) -> PathBuf {
     let test_path = variables.get("SWITCHBOARD_TEST_MANAGED");
     match test_path.filter(|_| cfg!(debug_assertions)) {
         Some(path) => PathBuf::from(path),

@@ -38,7 +38,7 @@ impl ProcessGuard {
         if let Err(error) = &subreaper {
             tracing::debug!(%error, "cannot become a subreaper");
         }
-        let guardian = guardian();
+        let guardian = new_guardian();
         guardian.start_early();
         Self {
             records: HostRecords::new(directory),
@@ -79,7 +79,7 @@ impl ProcessGuard {
     }
 }
 
-fn guardian() -> Guardian {
+fn new_guardian() -> Guardian {
     Guardian::new("/proc/self/exe", [GUARDIAN])
 }
 

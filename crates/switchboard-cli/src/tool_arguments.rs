@@ -173,23 +173,23 @@ fn coerce_text(text: String, property_schema: &Value, schema: &ToolSchema) -> Va
     if schema.allows(property_schema, "string") || !schema.is_typed(property_schema) {
         return Value::String(text);
     }
-    scalar(&text, property_schema, schema)
+    parse_scalar(&text, property_schema, schema)
         .or_else(|| parse_json_value(&text, property_schema, schema))
         .unwrap_or(Value::String(text))
 }
 
-fn scalar(text: &str, property_schema: &Value, schema: &ToolSchema) -> Option<Value> {
+fn parse_scalar(text: &str, property_schema: &Value, schema: &ToolSchema) -> Option<Value> {
     let allows = |kind| schema.allows(property_schema, kind);
     match text {
         "true" | "false" if allows("boolean") => Some(Value::Bool(text == "true")),
         "null" if allows("null") => Some(Value::Null),
-        _ if allows("number") || allows("integer") => number(text).map(Value::Number),
+        _ if allows("number") || allows("integer") => parse_number(text).map(Value::Number),
         _ => None,
     }
 }
 
 /// Parses a number. `None` for an integer beyond 64 bits, which would lose digits as a float.
-fn number(text: &str) -> Option<Number> {
+fn parse_number(text: &str) -> Option<Number> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
     let as_json = serde_json::from_str(text).ok();

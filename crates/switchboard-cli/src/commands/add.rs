@@ -31,7 +31,7 @@ pub(crate) async fn run(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let name = server_name(&args.name)?;
+    let name = parse_server_name(&args.name)?;
     let draft = entry::build_entry(args)?;
     let values = hidden_input::read_values(&draft.hidden_names(), signals).await?;
     let hidden: Vec<_> = draft
@@ -65,7 +65,7 @@ pub(crate) async fn run_json(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let name = server_name(&args.name)?;
+    let name = parse_server_name(&args.name)?;
     let text = match args.entry.as_str() {
         "-" => hidden_input::read_all(signals).await?,
         text => text.to_owned(),
@@ -75,7 +75,7 @@ pub(crate) async fn run_json(
     write(&name, &entry, args.target, &warnings, context)
 }
 
-fn server_name(name: &str) -> Result<ServerName, Failure> {
+fn parse_server_name(name: &str) -> Result<ServerName, Failure> {
     let name = ServerName::new(name)
         .map_err(|error| Failure::usage(error.to_string()).hint("pick a different name"))?;
     if name.as_str().starts_with('-') {

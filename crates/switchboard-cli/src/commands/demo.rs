@@ -34,7 +34,7 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let console = &context.console;
-    let host = describe_host(context)?;
+    let host = build_host(context)?;
     let mut report = DemoReport::begin(console)?;
     let child_pids = run_with_host(host, signals, context, async |host| {
         run_steps(host, &mut report, console).await
@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit
     report.end()
 }
 
-fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
+fn build_host(context: &Context) -> Result<HostBuilder, Failure> {
     let program = std::env::current_exe()?;
     let child = ServerConfig::stdio(program.to_string_lossy(), [DEMO_SERVER]);
     // The demo server is not a config entry, so the managed policy has to be checked here.
@@ -64,7 +64,7 @@ fn describe_host(context: &Context) -> Result<HostBuilder, Failure> {
     let name = ServerName::new(CHILD).map_err(|error| Failure::internal(error.to_string()))?;
     let mut host = context
         .host_without_config()
-        .in_process_server("calculator", calculator())
+        .in_process_server("calculator", build_calculator())
         .launch(LaunchSpec::trusted(name, child));
     for (action, pattern) in [
         (Action::Allow, "mcp__calculator"),
@@ -83,10 +83,10 @@ async fn run_steps(
     report: &mut DemoReport<'_>,
     console: &Console,
 ) -> Result<Vec<Pid>, Failure> {
-    start(host, report).await?;
-    discover(host, report, console)?;
+    start_servers(host, report).await?;
+    discover_tools(host, report, console)?;
     report.step("call in process", "Call an in-process tool")?;
-    call(
+    call_tool(
         host,
         report,
         "mcp__calculator__add",
@@ -94,12 +94,12 @@ async fn run_steps(
     )
     .await?;
     report.step("call the child", "Call a tool of the child process")?;
-    call(host, report, "mcp__greeter__greet", json!({"name": "Ada"})).await?;
-    denied(host, report).await?;
+    call_tool(host, report, "mcp__greeter__greet", json!({"name": "Ada"})).await?;
+    call_denied_tool(host, report).await?;
     kill_and_reconnect(host, report).await
 }
 
-async fn start(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> {
+async fn start_servers(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> {
     report.step("start", "Start two servers at once")?;
     host.wait_for(Readiness::All).await;
     for status in host.status() {
@@ -123,7 +123,11 @@ async fn start(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> 
     Ok(())
 }
 
-fn discover(host: &Host, report: &mut DemoReport<'_>, console: &Console) -> Result<(), Failure> {
+fn discover_tools(
+    host: &Host,
+    report: &mut DemoReport<'_>,
+    console: &Console,
+) -> Result<(), Failure> {
     let tools = host.tools();
     report.step("discover", "Discover their tools")?;
     for tool in &tools {
@@ -143,7 +147,7 @@ fn discover(host: &Host, report: &mut DemoReport<'_>, console: &Console) -> Resu
 }
 
 /// Calls a tool and reports the result.
-async fn call(
+async fn call_tool(
     host: &Host,
     report: &mut DemoReport<'_>,
     tool: &str,
@@ -165,7 +169,7 @@ async fn call(
     }
 }
 
-async fn denied(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> {
+async fn call_denied_tool(host: &Host, report: &mut DemoReport<'_>) -> Result<(), Failure> {
     report.step("deny", "Call a tool that a rule denies")?;
     report.detail("mcp__greeter__delete_everything {}")?;
     match host
@@ -210,7 +214,7 @@ async fn kill_and_reconnect(host: &Host, report: &mut DemoReport<'_>) -> Result<
         false => StepMark::Good,
     };
     report.outcome(mark, &outcome)?;
-    call(
+    call_tool(
         host,
         report,
         "mcp__greeter__greet",
@@ -266,7 +270,7 @@ struct Pair {
     b: f64,
 }
 
-fn calculator() -> InProcessServer {
+fn build_calculator() -> InProcessServer {
     let add = |Pair { a, b }: Pair| async move { Ok((a + b).to_string()) };
     let multiply = |Pair { a, b }: Pair| async move { Ok((a * b).to_string()) };
     InProcessServer::new("calculator", env!("CARGO_PKG_VERSION"))

@@ -51,14 +51,14 @@ fn render(tool: &CatalogTool, console: &Console) -> String {
         format!(
             "{}\n{}",
             style.paint(Paint::Bold, tool.wire_name.as_str()),
-            identity(tool, console).trim_end()
+            render_identity(tool, console).trim_end()
         ),
         text::wrap_and_indent(description.trim(), 2, console.prose_columns()),
-        arguments(&parameters, console),
+        render_arguments(&parameters, console),
         format!(
             "{}\n  {}",
             style.paint(Paint::Dim, "Usage"),
-            usage(tool, &parameters)
+            render_usage(tool, &parameters)
         ),
     ];
     let sections: Vec<_> = sections
@@ -68,7 +68,7 @@ fn render(tool: &CatalogTool, console: &Console) -> String {
     sections.join("\n\n")
 }
 
-fn identity(tool: &CatalogTool, console: &Console) -> String {
+fn render_identity(tool: &CatalogTool, console: &Console) -> String {
     let definition = &tool.definition;
     let title = definition
         .title
@@ -91,7 +91,7 @@ fn identity(tool: &CatalogTool, console: &Console) -> String {
     table.render(console.columns, console.style)
 }
 
-fn arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
+fn render_arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
     let heading = console.style.paint(Paint::Dim, "Arguments");
     if parameters.is_empty() {
         return format!("{heading}\n  none");
@@ -105,7 +105,7 @@ fn arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
             Cell::new(for_terminal(&parameter.kind)).paint(Paint::Cyan),
             Cell::new(required).paint(Paint::Yellow),
         ];
-        let explanation = explanation(parameter);
+        let explanation = explain_parameter(parameter);
         if is_narrow {
             table.row(cells);
             table.text(text::wrap_and_indent(&explanation, 6, console.columns));
@@ -120,7 +120,7 @@ fn arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
     )
 }
 
-fn explanation(parameter: &Parameter<'_>) -> String {
+fn explain_parameter(parameter: &Parameter<'_>) -> String {
     let description = parameter.description.unwrap_or_default();
     let words: Vec<_> = description.split_whitespace().collect();
     let mut text = words.join(" ");
@@ -132,7 +132,7 @@ fn explanation(parameter: &Parameter<'_>) -> String {
 }
 
 /// Renders the command line; optional arguments are in brackets.
-fn usage(tool: &CatalogTool, parameters: &[Parameter<'_>]) -> String {
+fn render_usage(tool: &CatalogTool, parameters: &[Parameter<'_>]) -> String {
     let argument = |parameter: &Parameter<'_>| {
         let name = for_terminal(parameter.name);
         if parameter.required {

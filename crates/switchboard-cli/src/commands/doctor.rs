@@ -64,7 +64,7 @@ pub(crate) async fn run(
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
         // Start lazy servers too: the steps after the start cannot be checked otherwise.
-        join_all(entries.iter().map(|entry| wake(host, entry))).await;
+        join_all(entries.iter().map(|entry| start_server(host, entry))).await;
         let catalog = host.catalog();
         let reports = entries
             .iter()
@@ -76,12 +76,12 @@ pub(crate) async fn run(
             diagnostics: servers.diagnostics(),
         };
         context.console.print(&render(&report, &context.console))?;
-        Ok(report.exit())
+        Ok(report.exit_code())
     })
     .await
 }
 
-async fn wake(host: &Host, entry: &ServerEntry) {
+async fn start_server(host: &Host, entry: &ServerEntry) {
     if !entry.is_disabled() {
         // Errors are read from the status later.
         let _ = host.start_server(entry.name().as_str()).await;
@@ -97,7 +97,7 @@ fn diagnose_server(
 ) -> Option<ServerReport> {
     let server = host.server_details(entry.name().as_str()).ok()?;
     let mut steps = Diagnosis::for_server(entry, &server, servers, context);
-    let (outcome, message) = exposed_tools(entry, &server, catalog, servers, context);
+    let (outcome, message) = check_exposed_tools(entry, &server, catalog, servers, context);
     steps.push(Step::Available, outcome, message);
     let is_disabled = server.status.status == ConnectionStatus::Disabled;
     Some(ServerReport {
@@ -110,7 +110,7 @@ fn diagnose_server(
 }
 
 /// Describes which of the server's tools a model can see, and their first problem.
-fn exposed_tools(
+fn check_exposed_tools(
     entry: &ServerEntry,
     server: &ServerDetails,
     catalog: &Catalog,
@@ -168,7 +168,7 @@ fn count_denied(tools: &[&Arc<CatalogTool>], policy: &Policy) -> usize {
 }
 
 impl DoctorReport<'_> {
-    fn exit(&self) -> Exit {
+    fn exit_code(&self) -> Exit {
         let is_ok = self.servers.iter().all(|server| server.ok) && self.environment_failures() == 0;
         if is_ok { Exit::Ok } else { Exit::Unavailable }
     }
@@ -200,7 +200,7 @@ fn render(report: &DoctorReport<'_>, console: &Console) -> String {
         .map(|server| render_server(server, console));
     let environment = environment::render(&report.environment, console);
     let sections: Vec<_> = servers
-        .chain([environment, summary(report)])
+        .chain([environment, summarize(report)])
         .filter(|section| !section.is_empty())
         .collect();
     sections.join("\n")
@@ -231,7 +231,7 @@ fn render_server(server: &ServerReport, console: &Console) -> String {
     page
 }
 
-fn summary(report: &DoctorReport<'_>) -> String {
+fn summarize(report: &DoctorReport<'_>) -> String {
     let servers = &report.servers;
     let broken = servers.iter().filter(|server| !server.ok).count();
     let environment = report.environment_failures();

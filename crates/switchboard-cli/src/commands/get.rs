@@ -39,12 +39,12 @@ pub(crate) async fn run(
         context
             .console
             .print(&render(entry, &server, &context.console))?;
-        Ok(exit(entry, server.status.status))
+        Ok(exit_code(entry, server.status.status))
     })
     .await
 }
 
-fn exit(entry: &ServerEntry, status: ConnectionStatus) -> Exit {
+fn exit_code(entry: &ServerEntry, status: ConnectionStatus) -> Exit {
     match status {
         ConnectionStatus::Connected => Exit::Ok,
         ConnectionStatus::NeedsAuth => Exit::LoginNeeded,

@@ -37,7 +37,7 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let console = &context.console;
-    let imported = read(args, context)?;
+    let imported = read_foreign_configs(args, context)?;
     console.diagnose(&imported.diagnostics);
     let existing = Existing::read(&context.scope_paths().sources());
     let planned = plan(&imported, &existing);
@@ -45,13 +45,13 @@ pub(crate) async fn run(
         console.print(&report::render(&imported, &planned, console))?;
     }
     for planned in &planned {
-        for problem in warnings(planned) {
+        for problem in project_scope_warnings(planned) {
             let message = format!("{}: {}", planned.server.name, problem.message);
             console.warn(&message, problem.hint.as_deref());
         }
     }
     let confirmed = confirm(&planned, args, context, signals).await?;
-    let added = write(&confirmed, context)?;
+    let added = write_entries(&confirmed, context)?;
     if console.is_json() {
         console.print(&report::render_json(&imported, &planned, &added))?;
     } else if !added.is_empty() {
@@ -60,7 +60,7 @@ pub(crate) async fn run(
     Ok(Exit::Ok)
 }
 
-fn read(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
+fn read_foreign_configs(args: &ImportArgs, context: &Context) -> Result<Imported, Failure> {
     let scope = args.scope.map(Scope::from);
     let Some(file) = &args.file else {
         let clients = args.client.map_or(Client::ALL.to_vec(), |one| vec![one]);
@@ -190,7 +190,7 @@ fn count_from_project(new: &[&Planned<'_>]) -> usize {
 }
 
 /// Returns warnings about entries for the project scope, such as a secret that others could read.
-fn warnings(planned: &Planned<'_>) -> Vec<EntryError> {
+fn project_scope_warnings(planned: &Planned<'_>) -> Vec<EntryError> {
     let server = planned.server;
     let is_shared = server.scope == Scope::Project;
     if !is_shared || !matches!(planned.action, ImportAction::Add { .. }) {
@@ -225,7 +225,10 @@ fn rerun_command(args: &ImportArgs, flags: &str) -> String {
 }
 
 /// Writes the servers, with one edit per scope file.
-fn write(confirmed: &[&Planned<'_>], context: &Context) -> Result<Vec<ImportedServer>, Failure> {
+fn write_entries(
+    confirmed: &[&Planned<'_>],
+    context: &Context,
+) -> Result<Vec<ImportedServer>, Failure> {
     let mut added = Vec::new();
     for scope in [Scope::User, Scope::Local, Scope::Project] {
         let of_scope = (confirmed.iter()).filter(|planned| planned.server.scope == scope);

@@ -121,8 +121,8 @@ fn render(
             .collect(),
     );
     for (entry, server) in details {
-        table.row(row(server));
-        table.text(reasons(entry, server, servers, console));
+        table.row(render_row(server));
+        table.text(render_details(entry, server, servers, console));
     }
     let rows = table.render(console.columns, console.style);
     match approval_hint(details, servers) {
@@ -164,7 +164,7 @@ fn approval_hint(
     ))
 }
 
-fn row(server: &ServerDetails) -> Vec<Cell> {
+fn render_row(server: &ServerDetails) -> Vec<Cell> {
     let status = server.status.status;
     let (symbol, paint) = symbol(status);
     let is_connected = status == ConnectionStatus::Connected;
@@ -184,14 +184,14 @@ fn row(server: &ServerDetails) -> Vec<Cell> {
                 .map(|scope| scope.to_string())
                 .unwrap_or_default(),
         ),
-        Cell::new(transport(server)),
+        Cell::new(transport_of(server)),
         Cell::new(or_dash(tools)).number(),
         Cell::new(or_dash(took)).number(),
     ]
 }
 
 /// Returns the transport, or for an invalid entry the `type` it declares.
-fn transport(server: &ServerDetails) -> &str {
+fn transport_of(server: &ServerDetails) -> &str {
     let entry = server.status.config.as_ref();
     let declared = entry.and_then(|entry| entry.as_object().get("type")?.as_str());
     match server.transport {
@@ -210,7 +210,7 @@ pub(super) fn symbol(status: ConnectionStatus) -> (&'static str, Paint) {
 }
 
 /// Renders the lines below a server's row: error, hint and notes.
-fn reasons(
+fn render_details(
     entry: &ServerEntry,
     server: &ServerDetails,
     servers: &LoadedServers,
@@ -224,7 +224,7 @@ fn reasons(
             .iter()
             .map(|error| (Paint::Plain, error.clone())),
     );
-    lines.extend(hint(entry, server, servers));
+    lines.extend(find_hint(entry, server, servers));
     let notes = server.notes.iter().take(MAX_NOTES);
     lines.extend(notes.map(|note| (Paint::Dim, format!("note: {note}"))));
     if server.notes.len() > MAX_NOTES {
@@ -243,7 +243,7 @@ fn reasons(
 }
 
 /// Returns the hint or detail for a server that is not connected.
-fn hint(
+fn find_hint(
     entry: &ServerEntry,
     server: &ServerDetails,
     servers: &LoadedServers,

@@ -69,13 +69,13 @@ pub(super) async fn list<T>(
                 None => format!("no server has {kind}"),
             });
         }
-        Ok(exit(host, &listing))
+        Ok(exit_code(host, &listing))
     })
     .await
 }
 
 /// Succeeds if a server is connected or no server is enabled, and not every listing failed.
-fn exit<T>(host: &Host, listing: &Listing<T>) -> Exit {
+fn exit_code<T>(host: &Host, listing: &Listing<T>) -> Exit {
     let servers = host.status();
     let mut enabled = (servers.iter())
         .filter(|server| server.status != ConnectionStatus::Disabled)

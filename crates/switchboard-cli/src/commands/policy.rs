@@ -105,7 +105,7 @@ async fn ask_server(
     signals: &mut Signals,
 ) -> Result<ToolFacts, Failure> {
     if let Err(failure) = require_launchable(entry, servers, context) {
-        return Ok(name_only(name, entry, &failure));
+        return Ok(facts_from_name(name, entry, &failure));
     }
     let host = context.one_shot_host(servers, vec![entry.clone()]);
     run_with_host(host, signals, context, async |host| {
@@ -122,7 +122,7 @@ async fn ask_server(
 }
 
 /// Returns the facts of a tool whose server may not be started: its name, and no annotations.
-fn name_only(name: &str, entry: &ServerEntry, why: &Failure) -> ToolFacts {
+fn facts_from_name(name: &str, entry: &ServerEntry, why: &Failure) -> ToolFacts {
     let part = naming::split_wire_name(name).map_or(name, |(_, tool)| tool);
     ToolFacts {
         tool: ToolId::new(entry.name().clone(), part),
@@ -167,7 +167,7 @@ fn decide(
         notes.push(format!("ignored {rules} of the project settings: {why}"));
     }
     PolicyReport {
-        why: why(&decision).to_owned(),
+        why: explain(&decision).to_owned(),
         action: decision.action,
         rule: match decision.reason {
             Reason::Rule(rule) => Some(rule),
@@ -181,7 +181,7 @@ fn decide(
     }
 }
 
-fn why(decision: &Decision) -> &'static str {
+fn explain(decision: &Decision) -> &'static str {
     match (&decision.reason, decision.action) {
         (Reason::Rule(_), Action::Deny) => "deny rules override all others",
         (Reason::Rule(_), _) => "first matching rule, and no deny rule matches",
@@ -209,7 +209,7 @@ fn render(report: &PolicyReport, console: &Console) -> String {
     );
     if !report.matching_rules.is_empty() {
         page.push_str("\nmatching rules, in order of evaluation:\n");
-        page.push_str(&table(report).render(console.columns, style));
+        page.push_str(&render_rules(report).render(console.columns, style));
     }
     if !page.ends_with('\n') {
         page.push('\n');
@@ -221,7 +221,7 @@ fn render(report: &PolicyReport, console: &Console) -> String {
     page
 }
 
-fn table(report: &PolicyReport) -> Table {
+fn render_rules(report: &PolicyReport) -> Table {
     let mut table = Table::new(2, Overflow::Truncate).indent(2);
     for rule in &report.matching_rules {
         let decides = (report.rule.as_ref()).is_some_and(|deciding| Arc::ptr_eq(deciding, rule));
@@ -237,7 +237,7 @@ fn table(report: &PolicyReport) -> Table {
         table.row(vec![
             Cell::new(mark),
             Cell::new(rule.action.to_string()).paint(paint),
-            Cell::new(for_terminal(&rule_text(rule))).paint(paint),
+            Cell::new(for_terminal(&render_rule(rule))).paint(paint),
             Cell::new(place).paint(Paint::Dim),
         ]);
     }
@@ -245,7 +245,7 @@ fn table(report: &PolicyReport) -> Table {
 }
 
 /// Renders the rule's condition, or its reason if it has one.
-fn rule_text(rule: &RuleDefinition) -> String {
+fn render_rule(rule: &RuleDefinition) -> String {
     if let Some(reason) = &rule.reason {
         return reason.clone();
     }

@@ -144,7 +144,7 @@ fn expand_uri<'a>(
             TemplateError::TooLong => Kind::Usage,
             _ => Kind::InvalidArguments,
         };
-        Failure::new(kind, error.to_string()).hint(variables_hint(&template))
+        Failure::new(kind, error.to_string()).hint(list_variables(&template))
     })
 }
 
@@ -155,11 +155,11 @@ fn require_variable(uri: &str, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let error = TemplateError::Unknown(name.to_owned());
-    Err(Failure::new(Kind::InvalidArguments, error.to_string()).hint(variables_hint(&template)))
+    Err(Failure::new(Kind::InvalidArguments, error.to_string()).hint(list_variables(&template)))
 }
 
 /// Lists the variables of the template for a hint.
-fn variables_hint(template: &UriTemplate<'_>) -> String {
+fn list_variables(template: &UriTemplate<'_>) -> String {
     let variables = template.variables();
     if variables.is_empty() {
         return "the URI has no template variables".to_owned();

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure>
     let mut file = scope_files::open(scope, &scope_files::entry_file(scope, context)?)?;
     let origin = file.origin(&path);
     if !file.remove(&path)? {
-        return Err(not_in_scope(&args.name, scope, &entries, context));
+        return Err(not_in_scope_error(&args.name, scope, &entries, context));
     }
     file.save()?;
     let removed = RemovedJson {
@@ -53,7 +53,7 @@ fn only_scope(name: &str, entries: &[ScopedEntry], context: &Context) -> Result<
                 ),
             )
             .hint("ask your administrator to remove it")),
-            None => Err(unknown_server(name, context)),
+            None => Err(unknown_server_error(name, context)),
         },
         several => {
             let places = several
@@ -66,29 +66,36 @@ fn only_scope(name: &str, entries: &[ScopedEntry], context: &Context) -> Result<
                 places.join(", ")
             );
             let scopes = several.iter().map(|entry| entry.scope.as_str());
-            let hints = scopes.map(|scope| command(name, scope)).collect::<Vec<_>>();
+            let hints = scopes
+                .map(|scope| remove_command(name, scope))
+                .collect::<Vec<_>>();
             Err(Failure::usage(message).hint(hints.join(", or ")))
         }
     }
 }
 
-fn command(name: &str, scope: &str) -> String {
+fn remove_command(name: &str, scope: &str) -> String {
     format!("switchboard remove {} -s {scope}", quote_for_shell(name))
 }
 
-fn not_in_scope(name: &str, scope: Scope, entries: &[ScopedEntry], context: &Context) -> Failure {
+fn not_in_scope_error(
+    name: &str,
+    scope: Scope,
+    entries: &[ScopedEntry],
+    context: &Context,
+) -> Failure {
     let other = entries.iter().find(|entry| entry.is_writable());
     let Some(other) = other else {
-        return unknown_server(name, context);
+        return unknown_server_error(name, context);
     };
     let message = format!(
         "no server named {name} in the {scope} scope, but in the {} scope",
         other.scope
     );
-    Failure::new(Kind::UnknownServer, message).hint(command(name, other.scope.as_str()))
+    Failure::new(Kind::UnknownServer, message).hint(remove_command(name, other.scope.as_str()))
 }
 
-fn unknown_server(name: &str, context: &Context) -> Failure {
+fn unknown_server_error(name: &str, context: &Context) -> Failure {
     let (names, broken) = scope_files::all_names(context);
     // The entry may be in a file that cannot be read.
     context.console.diagnose(&broken);
@@ -96,7 +103,7 @@ fn unknown_server(name: &str, context: &Context) -> Failure {
     let failure = Failure::new(Kind::UnknownServer, format!("no server named {name:?}"));
     let failure = match nearest(name, &names) {
         Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
-        None if names.is_empty() => failure.hint(NO_SERVERS_HINT),
+        None if names.is_empty() && broken.is_empty() => failure.hint(NO_SERVERS_HINT),
         None => failure.hint("run `switchboard list` to see all servers"),
     };
     failure.diagnostics(broken)

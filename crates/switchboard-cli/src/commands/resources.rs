@@ -47,15 +47,15 @@ fn render(listing: &Listing<Resource>, console: &Console) -> String {
     }
     // The URI is never truncated, because the user has to type it. Other columns are dropped first.
     let mut table = Table::new(2, Overflow::Truncate).droppable(&[4, 3]);
-    table.row(heading(&["SERVER", "URI", "NAME", "TYPE", "SIZE"]));
+    table.row(render_heading(&["SERVER", "URI", "NAME", "TYPE", "SIZE"]));
     for resource in &listing.items {
         let item = &resource.item;
         let size = item.size.and_then(|size| usize::try_from(size).ok());
         table.row(vec![
             Cell::new(for_terminal(resource.server.as_str())),
             Cell::new(for_terminal(&item.uri)).paint(Paint::Bold),
-            Cell::new(name(item.title.as_deref(), &item.name, &item.uri)),
-            Cell::new(mime(item.mime_type.as_deref())),
+            Cell::new(display_name(item.title.as_deref(), &item.name, &item.uri)),
+            Cell::new(render_mime(item.mime_type.as_deref())),
             Cell::new(size.map(text::format_thousands).unwrap_or_default()).number(),
         ]);
     }
@@ -70,20 +70,24 @@ fn render_templates(listing: &Listing<ResourceTemplate>, console: &Console) -> S
         return String::new();
     }
     let mut table = Table::new(2, Overflow::Truncate).droppable(&[3]);
-    table.row(heading(&["SERVER", "TEMPLATE", "NAME", "TYPE"]));
+    table.row(render_heading(&["SERVER", "TEMPLATE", "NAME", "TYPE"]));
     for template in &listing.items {
         let item = &template.item;
         table.row(vec![
             Cell::new(for_terminal(template.server.as_str())),
             Cell::new(for_terminal(&item.uri_template)).paint(Paint::Bold),
-            Cell::new(name(item.title.as_deref(), &item.name, &item.uri_template)),
-            Cell::new(mime(item.mime_type.as_deref())),
+            Cell::new(display_name(
+                item.title.as_deref(),
+                &item.name,
+                &item.uri_template,
+            )),
+            Cell::new(render_mime(item.mime_type.as_deref())),
         ]);
     }
     table.render(console.columns, console.style)
 }
 
-fn heading(names: &[&'static str]) -> Vec<Cell> {
+fn render_heading(names: &[&'static str]) -> Vec<Cell> {
     let cell = |name: &&'static str| match *name {
         "SIZE" => Cell::new(*name).paint(Paint::Dim).number(),
         name => Cell::new(name).paint(Paint::Dim),
@@ -92,7 +96,7 @@ fn heading(names: &[&'static str]) -> Vec<Cell> {
 }
 
 /// Returns the title or name, and an empty text if it only repeats the URI.
-fn name(title: Option<&str>, name: &str, uri: &str) -> String {
+fn display_name(title: Option<&str>, name: &str, uri: &str) -> String {
     let name = title.unwrap_or(name);
     if name == uri {
         return String::new();
@@ -100,6 +104,6 @@ fn name(title: Option<&str>, name: &str, uri: &str) -> String {
     text::first_line(name)
 }
 
-fn mime(mime_type: Option<&str>) -> String {
+fn render_mime(mime_type: Option<&str>) -> String {
     text::first_line(mime_type.unwrap_or_default())
 }

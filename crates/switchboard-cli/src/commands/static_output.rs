@@ -12,7 +12,7 @@ use crate::render::Console;
 pub(crate) fn run(page: &StaticOutput, console: &Console) -> Result<Exit, Failure> {
     let text = match page {
         StaticOutput::Completions(shell) => completion::script(*shell)?,
-        StaticOutput::Manual(command) => manual(command.as_deref())?,
+        StaticOutput::Manual(command) => render_manual(command.as_deref())?,
         StaticOutput::Schema(SchemaFile::Mcp) => format!("{:#}", key_table::servers_schema()),
         StaticOutput::Schema(SchemaFile::Settings) => format!("{:#}", key_table::settings_schema()),
     };
@@ -21,14 +21,14 @@ pub(crate) fn run(page: &StaticOutput, console: &Console) -> Result<Exit, Failur
 }
 
 /// Renders the manual page of the program, or of one command.
-fn manual(command: Option<&str>) -> Result<String, Failure> {
+fn render_manual(command: Option<&str>) -> Result<String, Failure> {
     let mut program = Cli::command();
     program.build();
     let chosen = match command {
         None => program,
         Some(name) => match program.find_subcommand(name) {
             Some(chosen) => chosen.clone(),
-            None => return Err(unknown_command(name, &program)),
+            None => return Err(unknown_command_error(name, &program)),
         },
     };
     let mut page = Vec::new();
@@ -36,7 +36,7 @@ fn manual(command: Option<&str>) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-fn unknown_command(name: &str, program: &clap::Command) -> Failure {
+fn unknown_command_error(name: &str, program: &clap::Command) -> Failure {
     let visible = program
         .get_subcommands()
         .filter(|known| !known.is_hide_set());

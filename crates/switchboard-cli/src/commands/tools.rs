@@ -46,13 +46,13 @@ pub(crate) async fn run(
                 "no tool matches {pattern:?} ({all} tools checked)"
             ));
         }
-        Ok(exit(host))
+        Ok(exit_code(host))
     })
     .await
 }
 
 /// Succeeds if some server is connected or has a cached listing, or if no server is enabled.
-fn exit(host: &Host) -> Exit {
+fn exit_code(host: &Host) -> Exit {
     let servers = host.status();
     let mut enabled = servers
         .iter()

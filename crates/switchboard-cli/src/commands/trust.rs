@@ -152,7 +152,7 @@ impl<'a> DecisionJson<'a> {
             hash: entry.content_hash(),
             shown: entry.review(),
             changes: match approvals.state_of(entry) {
-                ApprovalState::Changed(before) => changes(entry, before),
+                ApprovalState::Changed(before) => changes_since(entry, before),
                 _ => Vec::new(),
             },
         }
@@ -163,7 +163,7 @@ fn print_json(decisions: &[DecisionJson<'_>], console: &Console) -> Result<(), F
     console.print(&json::pretty(&serde_json::json!({ "servers": decisions })))
 }
 
-fn changes(entry: &ServerEntry, before: &ApprovalRecord) -> Vec<ReviewChange> {
+fn changes_since(entry: &ServerEntry, before: &ApprovalRecord) -> Vec<ReviewChange> {
     let shown = entry.review();
     shown.map_or_else(Vec::new, |shown| shown.changes_since(&before.review))
 }

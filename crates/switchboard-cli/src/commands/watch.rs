@@ -56,7 +56,7 @@ pub(crate) async fn run(
         context,
         async |host| {
             start_servers(host, console, LazyServers::Unlisted).await;
-            let request = request(host, entry, target, args).await?;
+            let request = build_request(host, entry, target, args).await?;
             let watch = host.watch(request).await?;
             console.note(&start_message(&watch));
             print_events(host, args, console).await
@@ -97,7 +97,7 @@ impl<'a> TargetArgs<'a> {
     }
 }
 
-async fn request(
+async fn build_request(
     host: &Host,
     entry: &ServerEntry,
     target: TargetArgs<'_>,
@@ -116,7 +116,7 @@ async fn request(
             let raw = tools.find(|tool| tool.id.tool.as_str() == name).cloned();
             let tool = match raw {
                 Some(tool) => tool,
-                None => find_tool(host, entry, &wire_name_of(entry, name)).await?,
+                None => find_tool(host, entry, &to_wire_name(entry, name)).await?,
             };
             let arguments =
                 coerce_arguments(given, &ToolSchema::parse(&tool.definition.input_schema))?;
@@ -130,7 +130,7 @@ async fn request(
 }
 
 /// Converts the server's own name of a tool to its wire name.
-fn wire_name_of(entry: &ServerEntry, name: &str) -> String {
+fn to_wire_name(entry: &ServerEntry, name: &str) -> String {
     if name.starts_with("mcp__") {
         return name.to_owned();
     }
@@ -165,7 +165,7 @@ async fn print_events(host: &Host, args: &WatchArgs, console: &Console) -> Resul
             }
         };
         let Some(event) = event else { break };
-        if let Some(failure) = fatal_error(host, &event) {
+        if let Some(failure) = find_fatal_error(host, &event) {
             return Err(failure);
         }
         console.print(&render(&event, console))?;
@@ -197,7 +197,7 @@ fn report_server_status(event: &Event, console: &Console) {
 
 /// Returns an error if the watch cannot recover: a rule denies the calls, the first request failed, or the
 /// host gave up on the server.
-fn fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
+fn find_fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
     match event.change {
         WatchChange::NotPermitted => {
             let failure = Failure::new(Kind::Denied, event.summary.clone());
@@ -210,7 +210,7 @@ fn fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
         WatchChange::Failed if !host.watches().iter().any(|watch| watch.has_baseline) => {
             Some(Failure::new(Kind::Refused, event.summary.clone()))
         }
-        // Keep waiting while the host retries the connection.
+        // Not fatal as long as the host retries the connection.
         WatchChange::Failed => {
             let status = host.server_status(event.server.as_str()).ok()?;
             let gave_up = !matches!(

@@ -83,8 +83,8 @@ fn diagnose(
     let is_unknown = !steps.is_broken() && catalog.get(name).is_none();
     match catalog.get(name) {
         Some(tool) => {
-            steps.push(Step::Name, Outcome::Ok, wire_name_message(tool));
-            let (outcome, message) = permission(tool, entry, servers, context);
+            steps.push(Step::Name, Outcome::Ok, explain_wire_name(tool));
+            let (outcome, message) = check_permission(tool, entry, servers, context);
             steps.push(Step::Permission, outcome, message);
             let session = format!(
                 "connected (session {} of {})",
@@ -124,7 +124,7 @@ fn diagnose(
 }
 
 /// Explains the wire name of the tool.
-fn wire_name_message(tool: &CatalogTool) -> String {
+fn explain_wire_name(tool: &CatalogTool) -> String {
     let (server, raw) = (tool.id.server.as_str(), tool.id.tool.as_str());
     if tool.wire_name.as_str() == format!("mcp__{server}__{raw}") {
         return format!("tool {raw:?} of server {server:?}");
@@ -137,7 +137,7 @@ fn wire_name_message(tool: &CatalogTool) -> String {
 }
 
 /// Checks whether the rules permit the call. `ask` counts as permitted.
-fn permission(
+fn check_permission(
     tool: &CatalogTool,
     entry: &ServerEntry,
     servers: &LoadedServers,

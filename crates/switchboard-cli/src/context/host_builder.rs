@@ -53,7 +53,7 @@ impl Context {
     ) -> HostBuilder {
         let config = HostConfig { servers: entries };
         let profile = servers.trust.profile();
-        let mut host = self.host(servers);
+        let mut host = self.configured_host(servers);
         if config.servers.iter().any(is_remote) {
             let (network, warnings) = network::from_variables(&self.variables);
             for warning in warnings {
@@ -67,7 +67,7 @@ impl Context {
     }
 
     /// A host with settings, rules and caches, without servers.
-    fn host(&self, servers: &LoadedServers) -> HostBuilder {
+    fn configured_host(&self, servers: &LoadedServers) -> HostBuilder {
         self.cleanup_started.call_once(|| self.remove_old_results());
         self.host_without_config()
             .deadlines(self.deadlines(&servers.settings))
@@ -135,13 +135,13 @@ impl Context {
     }
 
     pub(super) fn result_store(&self) -> DirectoryResultStore {
-        DirectoryResultStore::new(self.results())
+        DirectoryResultStore::new(self.results_dir())
     }
 
     /// Removes old stored results in the background. The process does not wait for the removal before it
     /// exits; the next run continues it.
     fn remove_old_results(&self) {
-        let directory = self.results();
+        let directory = self.results_dir();
         if !directory.is_dir() {
             return;
         }
@@ -156,13 +156,13 @@ impl Context {
         ));
     }
 
-    fn results(&self) -> PathBuf {
+    fn results_dir(&self) -> PathBuf {
         self.cache.join("results")
     }
 
     fn deadlines(&self, settings: &Settings) -> Deadlines {
-        let startup = self.number("MCP_TIMEOUT");
-        let call = self.number(engine_settings::CALL_TIMEOUT_VAR);
+        let startup = self.read_positive_integer("MCP_TIMEOUT");
+        let call = self.read_positive_integer(engine_settings::CALL_TIMEOUT_VAR);
         engine_settings::deadlines(settings, |key| match key {
             "startup" => startup,
             "call" => call,
@@ -180,14 +180,14 @@ impl Context {
         let max_bytes = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
         let max_bytes = settings.limit("messageBytes", None, max_bytes);
         defaults.result_text_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-        let tokens = self.number("MAX_MCP_OUTPUT_TOKENS");
+        let tokens = self.read_positive_integer("MAX_MCP_OUTPUT_TOKENS");
         let tokens = tokens.and_then(|tokens| usize::try_from(tokens).ok());
         let from_env = tokens.map(|tokens| tokens.saturating_mul(BYTES_PER_TOKEN));
         engine_settings::limits(settings, defaults, from_env)
     }
 
     /// A positive integer from the environment. Warns about any other value.
-    fn number(&self, name: &str) -> Option<u64> {
+    fn read_positive_integer(&self, name: &str) -> Option<u64> {
         let text = self.variables.get(name).filter(|text| !text.is_empty())?;
         let number = text.trim().parse().ok().filter(|number| *number > 0);
         if number.is_none() {

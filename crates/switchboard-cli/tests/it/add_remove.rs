@@ -268,7 +268,7 @@ async fn same_name_in_other_scopes_is_reported() {
     exit 2
     --- stderr
     error: no server named "a"
-    hint: run `switchboard list` to see all servers
+    hint: no servers configured; add one with `switchboard add`
     "#);
 }
 

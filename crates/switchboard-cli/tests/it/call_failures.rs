@@ -51,8 +51,8 @@ async fn unanswered_call_times_out() {
 async fn timeout_message_includes_stderr() {
     let output = call_within("1000", [Step::stderr("log in at the door"), Step::Hang]).await;
     assert_eq!(output.code, 8);
-    let said = "; last lines on stderr:\n  log in at the door\nhint: ";
-    assert!(output.stderr.contains(said), "{output}");
+    let expected = "; last lines on stderr:\n  log in at the door\nhint: ";
+    assert!(output.stderr.contains(expected), "{output}");
 }
 
 #[tokio::test]

@@ -107,9 +107,9 @@ async fn broken_or_missing_mcp_config_is_fatal() {
     assert_snapshot!(cli.run(&["list", "--mcp-config", "missing.json"]).await, @"
         exit 3
         --- stderr
-        error: there is no such file
+        error: file not found
          --> missing.json
-          = hint: give the path of a file
+          = hint: pass the path of a file
         error: cannot use the value of --mcp-config
         ");
     assert_eq!(
@@ -169,7 +169,7 @@ async fn mcp_config_without_servers_has_hint() {
     assert_snapshot!(cli.run(&["list", "--mcp-config", "{}"]).await, @r#"
         exit 3
         --- stderr
-        warning: no servers are read: `mcpServers` is missing
+        warning: no servers loaded: `mcpServers` is missing
          --> <inline>:1:1
           |
         1 | {}
@@ -191,7 +191,7 @@ async fn non_utf8_file_is_rejected() {
     assert_snapshot!(cli.run(&["list", "--mcp-config", "latin.json"]).await, @r#"
         exit 3
         --- stderr
-        error: the file is not valid UTF-8
+        error: file is not valid UTF-8
          --> latin.json:1:37
           |
         1 | { "mcpServers": { "a": { "cwd": "caf�" } } }

@@ -13,15 +13,15 @@ const CALL: [&str; 3] = ["call", "mcp__ant__ask", "--yes"];
 const METHOD: &str = "elicitation/create";
 
 /// Configures a server whose tool sends these elicitations in sequence.
-fn asking(questions: impl IntoIterator<Item = Value>) -> TestCli {
+fn with_elicitations(questions: impl IntoIterator<Item = Value>) -> TestCli {
     let steps = questions
         .into_iter()
         .map(|params| Step::request(METHOD, params));
-    running(steps.chain([Step::text("done")]))
+    with_tool_steps(steps.chain([Step::text("done")]))
 }
 
 /// Configures a server whose tool runs these steps.
-fn running(steps: impl IntoIterator<Item = Step>) -> TestCli {
+fn with_tool_steps(steps: impl IntoIterator<Item = Step>) -> TestCli {
     let script = Script::legacy().tool("ask").record("record");
     TestCli::with_servers([("ant", script.on("tools/call ask", steps).into())])
 }
@@ -40,7 +40,7 @@ fn record(cli: &TestCli) -> Vec<Value> {
 }
 
 /// Returns the responses that the server received.
-fn answers(cli: &TestCli) -> Vec<Value> {
+fn responses(cli: &TestCli) -> Vec<Value> {
     let record = record(cli);
     let answers = record
         .iter()
@@ -58,7 +58,7 @@ fn capabilities(cli: &TestCli) -> Value {
 }
 
 /// Waits for each expected text and types the reply, then waits for a successful exit.
-fn talk(mut terminal: Terminal, dialog: &[(&str, &str)]) -> String {
+fn answer_questions(mut terminal: Terminal, dialog: &[(&str, &str)]) -> String {
     for (expected, typed) in dialog {
         terminal.wait_for_next(expected);
         terminal.type_text(typed);
@@ -89,8 +89,8 @@ fn all_field_types() -> Value {
 
 #[tokio::test]
 async fn form_is_validated_and_sent_as_shown() {
-    let cli = asking([all_field_types()]);
-    let screen = talk(
+    let cli = with_elicitations([all_field_types()]);
+    let screen = answer_questions(
         cli.start_in_terminal(&CALL),
         &[
             ("> ", "\n"),
@@ -195,15 +195,15 @@ async fn form_is_validated_and_sent_as_shown() {
         "likes": ["naps", "fish"], "born": "2026-01-01",
     });
     let accepted = json!({"action": "accept", "content": content});
-    assert_eq!(answers(&cli), [accepted]);
+    assert_eq!(responses(&cli), [accepted]);
     assert_no_process_left(cli.sandbox.tag()).await;
 }
 
 #[tokio::test]
 async fn fields_can_be_edited_before_sending() {
     let fields = json!({"one": {"type": "string"}, "two": {"type": "string"}});
-    let cli = asking([form("Two words.", &fields, &[])]);
-    let screen = talk(
+    let cli = with_elicitations([form("Two words.", &fields, &[])]);
+    let screen = answer_questions(
         cli.start_in_terminal(&CALL),
         &[
             ("1 of 2", ""),
@@ -224,13 +224,13 @@ async fn fields_can_be_edited_before_sending() {
     );
     assert!(screen.contains("Sent to ant: accepted"), "{screen}");
     let accepted = json!({"action": "accept", "content": {"one": "last"}});
-    assert_eq!(answers(&cli), [accepted]);
+    assert_eq!(responses(&cli), [accepted]);
 }
 
 #[tokio::test]
 async fn decline_and_cancel_differ() {
-    let cli = asking(std::iter::repeat_with(one_field_form).take(5));
-    let screen = talk(
+    let cli = with_elicitations(std::iter::repeat_with(one_field_form).take(5));
+    let screen = answer_questions(
         cli.start_in_terminal(&CALL),
         &[
             ("> ", "w\n"),
@@ -244,7 +244,7 @@ async fn decline_and_cancel_differ() {
         ],
     );
     assert!(screen.ends_with("\ndone\n"), "{screen}");
-    let actions: Vec<_> = answers(&cli)
+    let actions: Vec<_> = responses(&cli)
         .iter()
         .map(|answer| answer["action"].clone())
         .collect();
@@ -253,7 +253,7 @@ async fn decline_and_cancel_differ() {
 
 #[tokio::test]
 async fn repeated_ctrl_c_ends_command() {
-    let cli = asking(std::iter::repeat_with(one_field_form).take(100));
+    let cli = with_elicitations(std::iter::repeat_with(one_field_form).take(100));
     let mut terminal = cli.start_in_terminal(&CALL);
     for _ in 0..3 {
         terminal.wait_for_next("> ");
@@ -265,16 +265,16 @@ async fn repeated_ctrl_c_ends_command() {
 
 #[tokio::test]
 async fn form_without_fields_asks_for_consent() {
-    let cli = asking(std::iter::repeat_with(|| json!({"message": "Go on?"})).take(3));
+    let cli = with_elicitations(std::iter::repeat_with(|| json!({"message": "Go on?"})).take(3));
     let question = "│ Go on?\nDo you agree? [y/N] ";
-    talk(
+    answer_questions(
         cli.start_in_terminal(&CALL),
         &[(question, "y\n"), (question, "\n"), (question, "\u{3}")],
     );
     let accepted = json!({"action": "accept", "content": {}});
     let others = [json!({"action": "decline"}), json!({"action": "cancel"})];
-    assert_eq!(answers(&cli)[0], accepted);
-    assert_eq!(answers(&cli)[1..], others);
+    assert_eq!(responses(&cli)[0], accepted);
+    assert_eq!(responses(&cli)[1..], others);
 }
 
 #[tokio::test]
@@ -283,14 +283,14 @@ async fn secret_field_is_warned_about_and_hidden() {
     let fields = json!({"password": {"type": "string"}, "hint": {"type": "string"}});
     let proposed = form("Guess.", &json!({"pin": pin}), &["pin"]);
     let question = |required: &[&str]| form("Log in.", &fields, required);
-    let cli = asking([
+    let cli = with_elicitations([
         question(&["password"]),
         question(&["password"]),
         question(&[]),
         proposed.clone(),
         proposed,
     ]);
-    let screen = talk(
+    let screen = answer_questions(
         cli.start_in_terminal(&CALL),
         &[
             ("Servers must not request secrets in forms", ""),
@@ -323,7 +323,7 @@ async fn secret_field_is_warned_about_and_hidden() {
     );
     let accepted = |content: Value| json!({"action": "accept", "content": content});
     assert_eq!(
-        answers(&cli),
+        responses(&cli),
         [
             accepted(json!({"password": "hunter2", "hint": "seen"})),
             json!({"action": "decline"}),
@@ -337,8 +337,8 @@ async fn secret_field_is_warned_about_and_hidden() {
 #[tokio::test]
 async fn control_keys_do_not_stop_hidden_input() {
     let fields = json!({"password": {"type": "string"}});
-    let cli = asking([form("Log in.", &fields, &[])]);
-    let screen = talk(
+    let cli = with_elicitations([form("Log in.", &fields, &[])]);
+    let screen = answer_questions(
         cli.start_in_terminal(&CALL),
         &[
             ("Answer anyway? [y/N] ", "y\n"),
@@ -352,7 +352,7 @@ async fn control_keys_do_not_stop_hidden_input() {
     );
     assert!(!screen.contains("hunter2"), "{screen}");
     let accepted = json!({"action": "accept", "content": {"password": "hunter2"}});
-    assert_eq!(answers(&cli), [accepted]);
+    assert_eq!(responses(&cli), [accepted]);
 }
 
 #[tokio::test]
@@ -367,8 +367,8 @@ async fn server_text_cannot_imitate_our_output() {
         "description": "One\nServer bee asks",
         "enum": ["x\nType it again >"],
     }});
-    let cli = asking([form(&fake, &fields, &[])]);
-    let screen = talk(
+    let cli = with_elicitations([form(&fake, &fields, &[])]);
+    let screen = answer_questions(
         cli.start_in_terminal(&CALL),
         &[("> ", "1\n"), ("[c]ancel", "d\n")],
     );
@@ -406,8 +406,8 @@ async fn withdrawn_question_leaves_next_input() {
         next,
         Step::text("done"),
     ];
-    let cli = running(steps);
-    talk(
+    let cli = with_tool_steps(steps);
+    answer_questions(
         cli.start_in_terminal(&CALL),
         &[
             ("> ", "half"),
@@ -418,7 +418,7 @@ async fn withdrawn_question_leaves_next_input() {
         ],
     );
     let accepted = json!({"action": "accept", "content": {"word": "whole"}});
-    assert_eq!(answers(&cli), [accepted]);
+    assert_eq!(responses(&cli), [accepted]);
 }
 
 #[tokio::test]
@@ -442,9 +442,9 @@ async fn line_typed_between_questions_answers_nothing() {
         Step::request(METHOD, url_elicitation("https://example.org/")),
         Step::text("done"),
     ];
-    let cli = running(steps);
+    let cli = with_tool_steps(steps);
     let opener = "#!/bin/sh\necho >opened\n";
-    talk(
+    answer_questions(
         with_browser(&cli, opener),
         &[
             ("Do you agree? [y/N] ", ""),
@@ -453,7 +453,7 @@ async fn line_typed_between_questions_answers_nothing() {
             ("Open it in your browser? [y/N] ", "n\n"),
         ],
     );
-    assert_eq!(answers(&cli), [json!({"action": "decline"})]);
+    assert_eq!(responses(&cli), [json!({"action": "decline"})]);
     assert!(!cli.sandbox.project().join("opened").exists());
 }
 
@@ -473,14 +473,14 @@ fn url_elicitation(url: &str) -> Value {
 #[tokio::test]
 async fn url_is_opened_only_with_consent() {
     let url = "https://xn--exmple-cua.org/login?a=$(id)&b='x'";
-    let cli = asking([
+    let cli = with_elicitations([
         url_elicitation(url),
         url_elicitation(url),
         url_elicitation("https://10.0.0.1/"),
     ]);
     // The browser must not inherit the terminal.
     let program = "#!/bin/sh\n[ -t 0 ] && exit 1\nprintf '%s\\n' \"$#\" \"$@\" >>opened\n";
-    let screen = talk(
+    let screen = answer_questions(
         with_browser(&cli, program),
         &[
             ("Open it in your browser? [y/N] ", "y\n"),
@@ -499,7 +499,7 @@ async fn url_is_opened_only_with_consent() {
         json!({"action": "decline"}),
         json!({"action": "cancel"}),
     ];
-    assert_eq!(answers(&cli), actions);
+    assert_eq!(responses(&cli), actions);
     let opened = || std::fs::read_to_string(cli.sandbox.project().join("opened"));
     wait_until("the browser", || {
         opened().is_ok_and(|text| text.lines().count() == 2)
@@ -512,10 +512,10 @@ async fn url_is_opened_only_with_consent() {
 
 #[tokio::test]
 async fn browser_outlives_switchboard() {
-    let cli = asking([url_elicitation("https://example.org/")]);
+    let cli = with_elicitations([url_elicitation("https://example.org/")]);
     // The browser waits until `switchboard` has exited.
     let program = "#!/bin/sh\nwhile [ ! -e over ]; do sleep 0.05; done\necho >opened\n";
-    talk(with_browser(&cli, program), &[("[y/N] ", "y\n")]);
+    answer_questions(with_browser(&cli, program), &[("[y/N] ", "y\n")]);
     assert!(!cli.sandbox.project().join("opened").exists());
     cli.sandbox.write("over", "");
     wait_until("the browser", || {
@@ -527,7 +527,7 @@ async fn browser_outlives_switchboard() {
 
 #[tokio::test]
 async fn no_terminal_means_no_elicitation_capability() {
-    let cli = asking([one_field_form()]);
+    let cli = with_elicitations([one_field_form()]);
     let output = cli.run(&CALL).await;
     assert_eq!(
         (output.code, output.stdout.as_str()),
@@ -535,28 +535,28 @@ async fn no_terminal_means_no_elicitation_capability() {
         "{output}"
     );
     assert_eq!(capabilities(&cli).get("elicitation"), None);
-    assert_eq!(answers(&cli)[0]["code"], -32601);
+    assert_eq!(responses(&cli)[0]["code"], -32601);
     // `--quiet` disables elicitation too.
-    let cli = asking([one_field_form()]);
-    talk(
+    let cli = with_elicitations([one_field_form()]);
+    answer_questions(
         cli.start_in_terminal(&["-q", "call", "mcp__ant__ask", "--yes"]),
         &[],
     );
     assert_eq!(capabilities(&cli).get("elicitation"), None);
-    assert_eq!(answers(&cli)[0]["code"], -32601);
+    assert_eq!(responses(&cli)[0]["code"], -32601);
 }
 
 #[tokio::test]
 async fn modern_server_requests_input_during_call() {
-    let asked = json!({"word": {"method": METHOD, "params": one_field_form()}});
-    let first = json!({"resultType": "input_required", "inputRequests": asked});
+    let input_requests = json!({"word": {"method": METHOD, "params": one_field_form()}});
+    let first = json!({"resultType": "input_required", "inputRequests": input_requests});
     let steps = [
         Step::until(1, [Step::Reply(first)]),
         Step::after(2, [Step::text("done")]),
     ];
     let script = Script::modern().tool("ask").record("record");
     let cli = TestCli::with_servers([("ant", script.on("tools/call ask", steps).into())]);
-    let screen = talk(
+    let screen = answer_questions(
         cli.start_in_terminal(&CALL),
         &[("> ", "w\n"), ("[c]ancel", "s\n")],
     );
@@ -570,11 +570,11 @@ async fn modern_server_requests_input_during_call() {
 
 #[tokio::test]
 async fn local_server_receives_project_root() {
-    let cli = running([Step::request("roots/list", json!({})), Step::text("done")]);
+    let cli = with_tool_steps([Step::request("roots/list", json!({})), Step::text("done")]);
     assert_eq!(cli.run(&CALL).await.code, 0);
     let uri = format!("file://{}", cli.sandbox.project().display());
     let roots = json!({"roots": [{"uri": uri, "name": "project"}]});
-    assert_eq!(answers(&cli), [roots]);
+    assert_eq!(responses(&cli), [roots]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

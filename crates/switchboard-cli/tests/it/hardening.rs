@@ -148,7 +148,7 @@ async fn demo_obeys_managed_profile() {
     assert_snapshot!(output, @r"
     exit 6
     --- stderr
-    error: cannot run the demo: with the profile `server` no program is executed, and its `command` is one
-    hint: ask whoever administers this machine (managed-settings.json)
+    error: cannot run the demo: profile `server` forbids running programs (its `command`)
+    hint: ask your administrator (managed-settings.json)
     ");
 }

@@ -107,15 +107,15 @@ async fn plan_is_printed_without_secrets() {
           + add  hub  https://hub.example/mcp
               headers: Authorization=***
               → user scope
-          ✗ unusable  live  it is reached over WebSocket, which is not spoken here
-              ask whether the server speaks streamable HTTP too
+          ✗ unusable  live  WebSocket transport is not supported
+              check whether the server also supports streamable HTTP
           ! differs  taken  a different server with this name exists: [sandbox]/home/.mcp.json:1
               to replace it: switchboard remove taken -s user, then import again
 
         Codex  [sandbox]/home/.codex/config.toml
           + add  docs  docs-mcp --api-key ***
               → user scope
-              note: `enabled_tools` is left out: write permission rules for its tools instead
+              note: ignored `enabled_tools`: add permission rules for its tools instead
 
         2 servers to import.
         --- stderr

@@ -181,7 +181,7 @@ async fn get_shows_failed_server() {
         --- stdout
         one
           status  ✗ failed
-          reason  the server exited with code 64; its last words on stderr:
+          reason  the server exited with code 64; last lines of its stderr:
                         scripted-server: usage: scripted-server <script as JSON or @file>
           scope  project
           origin  [sandbox]/project/.mcp.json:1:16

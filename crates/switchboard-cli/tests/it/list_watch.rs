@@ -104,7 +104,7 @@ async fn unchanged_servers_keep_their_process() {
     assert_eq!(states(&broken), [("b", "connected"), ("a", "connected")]);
     let hint = broken["diagnostics"][0]["hint"].as_str().unwrap();
     assert!(
-        hint.ends_with("until it is mended, what it said before holds"),
+        hint.ends_with("the previous version stays in use until the file is fixed"),
         "{hint}"
     );
 

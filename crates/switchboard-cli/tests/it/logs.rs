@@ -72,9 +72,9 @@ async fn log_message_is_printed_escaped() {
 
 #[tokio::test]
 async fn escaped_secret_is_masked_in_logs() {
-    let said = r#"{"jsonrpc":"2.0","method":"notifications/message","params":
+    let message = r#"{"jsonrpc":"2.0","method":"notifications/message","params":
         {"level":"error","data":"it is \u0068ush-hush-hush"}}"#;
-    let steps = [Step::Raw(said.replace('\n', "")), Step::text("done")];
+    let steps = [Step::Raw(message.replace('\n', "")), Step::text("done")];
     let script = Script::legacy().tool("t").on("tools/call t", steps);
     let secret = json!({"env": {"TOKEN": "hush-hush-hush"}});
     let cli = TestCli::with_servers([("ant", entry(script, secret))]);

@@ -18,7 +18,7 @@ fn calls(cli: &TestCli) -> usize {
 
 /// Returns path and text of every settings file of the user.
 fn settings(cli: &TestCli) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut folders = vec![cli.sandbox.config_home()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -28,15 +28,15 @@ fn settings(cli: &TestCli) -> Vec<(String, String)> {
             } else if path.ends_with("settings.json") {
                 let name = path.strip_prefix(cli.sandbox.config_home()).unwrap();
                 let text = std::fs::read_to_string(&path).unwrap();
-                found.push((name.display().to_string(), text));
+                files.push((name.display().to_string(), text));
             }
         }
     }
-    found
+    files
 }
 
 /// Starts the call and waits for the question.
-fn asked(cli: &TestCli) -> Terminal {
+fn start_until_question(cli: &TestCli) -> Terminal {
     let terminal = cli.start_in_terminal(&CALL);
     let screen = terminal.wait_for("Allow this call? [y]es, [a]lways, [N]o ");
     assert!(screen.contains("sends   {\"message\":\"hi\"}"), "{screen}");
@@ -46,13 +46,13 @@ fn asked(cli: &TestCli) -> Terminal {
 #[tokio::test]
 async fn yes_allows_one_call() {
     let cli = test_cli();
-    let mut terminal = asked(&cli);
+    let mut terminal = start_until_question(&cli);
     terminal.type_text("y\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
     assert_eq!((calls(&cli), settings(&cli)), (1, vec![]));
     // The next call asks again.
-    let mut terminal = asked(&cli);
+    let mut terminal = start_until_question(&cli);
     terminal.type_text("n\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(6), "{screen}");
@@ -76,7 +76,7 @@ async fn input_before_question_is_discarded() {
 #[tokio::test]
 async fn always_writes_local_rule() {
     let cli = test_cli();
-    let mut terminal = asked(&cli);
+    let mut terminal = start_until_question(&cli);
     terminal.type_text("a\n");
     terminal.wait_for("Always in this project, or everywhere? [L]ocal, [u]ser ");
     terminal.type_text("\n");
@@ -113,7 +113,7 @@ async fn always_for_user_keeps_existing_settings() {
     let cli = test_cli();
     let text = "{\n  // mine\n  \"permissions\": [\n    { \"tool\": \"mcp__bee\", \"action\": \"deny\" }, // stings\n  ]\n}\n";
     let path = cli.sandbox.write_config("switchboard/settings.json", text);
-    let mut terminal = asked(&cli);
+    let mut terminal = start_until_question(&cli);
     terminal.type_text("always\n");
     terminal.wait_for("[L]ocal, [u]ser ");
     terminal.type_text("u\n");
@@ -135,7 +135,7 @@ async fn always_is_offered_only_if_effective() {
     let ask = r#"{"permissions": [{"tool": "mcp__ant", "action": "ask"}]}"#;
     cli.sandbox.write_config("switchboard/settings.json", ask);
     // Only a local rule is evaluated before the user's ask rule, so the scope is not asked for.
-    let mut terminal = asked(&cli);
+    let mut terminal = start_until_question(&cli);
     terminal.type_text("a\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
@@ -156,7 +156,7 @@ async fn always_is_offered_only_if_effective() {
 async fn ctrl_c_at_question_calls_and_writes_nothing() {
     for before in [None, Some("a\n")] {
         let cli = test_cli();
-        let mut terminal = asked(&cli);
+        let mut terminal = start_until_question(&cli);
         if let Some(answer) = before {
             terminal.type_text(answer);
             terminal.wait_for("[L]ocal, [u]ser ");
@@ -174,10 +174,10 @@ async fn ctrl_c_at_question_calls_and_writes_nothing() {
 #[tokio::test]
 async fn end_of_input_means_no() {
     let cli = test_cli();
-    let mut terminal = asked(&cli);
+    let mut terminal = start_until_question(&cli);
     terminal.type_text("\u{4}");
     assert_eq!(terminal.finish().0, Some(6));
-    let mut terminal = asked(&cli);
+    let mut terminal = start_until_question(&cli);
     terminal.type_text("a\n");
     terminal.wait_for("[L]ocal, [u]ser ");
     terminal.type_text("\u{4}");

@@ -1,5 +1,4 @@
-//! No process survives `switchboard`: neither servers and their descendants nor the guardian, no matter
-//! how `switchboard` ends.
+//! No server, descendant of a server or guardian survives `switchboard`, however `switchboard` ends.
 
 mod stale_hosts;
 
@@ -258,7 +257,7 @@ async fn stress_kills_during_start_leave_no_process() {
     }
 }
 
-/// Entry that runs shell commands before it executes the scripted server.
+/// Returns an entry that runs shell commands before it executes the scripted server.
 fn after_shell(before: &str, script: &Script) -> Entry {
     let line = format!("{before}\nexec \"$SERVER\" \"$SCRIPT\"");
     let env = json!({"SERVER": scripted_server(), "SCRIPT": script.to_json()});
@@ -269,7 +268,7 @@ fn after_shell(before: &str, script: &Script) -> Entry {
 }
 
 /// Returns the processes that have this argument.
-fn with_argument(word: &str) -> Vec<i32> {
+fn pids_with_argument(word: &str) -> Vec<i32> {
     let has_word = |pid: &i32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0)
@@ -281,9 +280,9 @@ fn with_argument(word: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Shell command that starts a sleeper with an empty environment, identified only by an argument, and
-/// waits until it runs.
-fn untagged_sleeper(how: &str, word: &str) -> String {
+/// Returns a shell command that starts a sleeping process with an empty environment, and waits until it
+/// runs. Only its argument identifies the process.
+fn start_untagged_sleeper(how: &str, word: &str) -> String {
     format!(
         "env -i {how} /bin/sh -c 'echo >up; while :; do /bin/sleep 1; done' {word} \
          >/dev/null 2>&1 </dev/null &\nwhile ! [ -e up ]; do :; done"
@@ -294,17 +293,17 @@ fn untagged_sleeper(how: &str, word: &str) -> String {
 async fn daemon_without_environment_is_killed() {
     for signal in [Signal::INT, Signal::TERM] {
         let word = switchboard_testkit::unique_tag();
-        let server = after_shell(&untagged_sleeper("setsid", &word), &tree());
+        let server = after_shell(&start_untagged_sleeper("setsid", &word), &tree());
         let run = Run::start(server, 4).await.called().await;
-        assert_eq!(with_argument(&word).len(), 1);
+        assert_eq!(pids_with_argument(&word).len(), 1);
         run.send(signal);
         run.end().await;
-        assert_eq!(with_argument(&word), [0; 0]);
+        assert_eq!(pids_with_argument(&word), [0; 0]);
     }
 }
 
-/// Every 10 ms, starts itself in a new session and exits.
-const HOPPER: &str = r#"#!/bin/sh
+/// A daemon that starts itself in a new session every 10 ms and exits.
+const RESPAWNING_DAEMON: &str = r#"#!/bin/sh
 sleep 0.01
 setsid "$0" >/dev/null 2>&1 </dev/null &
 "#;
@@ -313,49 +312,52 @@ setsid "$0" >/dev/null 2>&1 </dev/null &
 async fn self_respawning_daemon_is_killed() {
     for signal in [Signal::INT, Signal::KILL] {
         let cli = TestCli::empty();
-        let hopper = cli.sandbox.write_executable("hopper", HOPPER);
-        let hopper = hopper.to_str().unwrap();
-        let server = after_shell(hopper, &tree());
+        let daemon = cli.sandbox.write_executable("daemon", RESPAWNING_DAEMON);
+        let daemon = daemon.to_str().unwrap();
+        let server = after_shell(daemon, &tree());
         let entries = json!({"mcpServers": {"ant": server.into_json(&cli.sandbox)}});
         cli.sandbox.write(".mcp.json", entries.to_string());
         let run = Run::start_in(cli, 4).await.called().await;
-        wait_until("the hopper", || !with_argument(hopper).is_empty()).await;
+        wait_until("the daemon", || !pids_with_argument(daemon).is_empty()).await;
         run.send(signal);
         run.end().await;
-        // A single check could miss the hopper between two of its processes.
+        // One check is not enough: the daemon may be between two of its processes.
         for _ in 0..20 {
-            assert_eq!(with_argument(hopper), [0; 0]);
+            assert_eq!(pids_with_argument(daemon), [0; 0]);
         }
     }
 }
 
-/// A shell that executes `switchboard` may have started children before.
+/// A shell that replaces itself with `switchboard` (`exec`) may have started children before.
 #[tokio::test]
 async fn earlier_children_are_not_killed() {
     let word = switchboard_testkit::unique_tag();
     let cli = TestCli::with_servers([("ant", tree().into())]);
     let mut command = cli.sandbox.command("/bin/sh");
-    let line = format!("{}\nexec \"$@\"", untagged_sleeper("", &word));
+    let line = format!("{}\nexec \"$@\"", start_untagged_sleeper("", &word));
     command.args(["-c", &line, "sh", env!("CARGO_BIN_EXE_switchboard")]);
     command.args(["--trust-project", "call", "mcp__ant__t", "--yes"]);
     let run = Run::start_command(command, cli, 4).await.called().await;
-    let before = with_argument(&word);
+    let before = pids_with_argument(&word);
     assert_eq!(before.len(), 1);
     run.send(Signal::INT);
     run.end().await;
-    assert_eq!(with_argument(&word), before);
+    assert_eq!(pids_with_argument(&word), before);
     send(before[0], Signal::KILL);
 }
 
 #[tokio::test]
 async fn untagged_process_group_is_killed() {
     let word = switchboard_testkit::unique_tag();
-    let server = after_shell(&untagged_sleeper("", &word), &tree());
+    let server = after_shell(&start_untagged_sleeper("", &word), &tree());
     let run = Run::start(server, 4).await.called().await;
-    assert_eq!(with_argument(&word).len(), 1);
+    assert_eq!(pids_with_argument(&word).len(), 1);
     run.send(Signal::KILL);
     run.end().await;
-    wait_until("the end of the group", || with_argument(&word).is_empty()).await;
+    wait_until("the end of the group", || {
+        pids_with_argument(&word).is_empty()
+    })
+    .await;
 }
 
 #[tokio::test]

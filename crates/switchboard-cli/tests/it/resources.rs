@@ -121,12 +121,12 @@ async fn missing_resource_capability_is_reported() {
     assert_snapshot!(cli.run(&["resources", "ant"]).await, @r"
     exit 0
     --- stderr
-    server ant does not support resources
+    server ant has no resources
     ");
     assert_snapshot!(cli.run(&["read", "ant", "demo://x"]).await, @r"
     exit 2
     --- stderr
-    error: server ant does not support resources
+    error: server ant has no resources
     hint: run `switchboard get ant` to see its capabilities
     ");
 }
@@ -258,7 +258,7 @@ async fn read_errors_have_hints() {
     assert_snapshot!(cli.run(&["read", "lib", "demo://nothing"]).await, @r"
     exit 7
     --- stderr
-    error: server lib refused: resource not found: demo://nothing (code -32002)
+    error: server lib returned an error: resource not found: demo://nothing (code -32002)
     hint: run `switchboard resources lib` to list its resources
     ");
     assert_snapshot!(cli.run(&["read", "lib"]).await, @r"

@@ -67,13 +67,13 @@ async fn missing_path_hint_names_working_directory() {
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✗ failed  absolute  project  stdio  -  -
             command not found: /no/such/program
-            hint: there is no such file: mend the path in `command`, or install it there
+            hint: the file does not exist: correct the path in `command`, or install the program there
         ✗ failed  relative  project  stdio  -  -
             command not found: ./bin/server
-            hint: a relative path counts from the folder that the server works in, here [sandbox]/project: mend `command` or `cwd` in its entry, or write an absolute path
+            hint: a relative path starts from the working directory of the server, [sandbox]/project: correct `command` or `cwd` in its entry, or use an absolute path
         ✗ failed  elsewhere  project  stdio  -  -
             command not found: ./run.sh
-            hint: a relative path counts from the folder that the server works in, here [sandbox]/project/work: mend `command` or `cwd` in its entry, or write an absolute path
+            hint: a relative path starts from the working directory of the server, [sandbox]/project/work: correct `command` or `cwd` in its entry, or use an absolute path
         ");
 }
 
@@ -105,7 +105,7 @@ async fn immediate_exit_shows_stderr() {
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✗ failed  bad  project  stdio  -  -
-            the server exited with code 3; its last words on stderr:
+            the server exited with code 3; last lines of its stderr:
             first
             second red
         ✓ connected  good  project  stdio  2  [time]
@@ -113,7 +113,7 @@ async fn immediate_exit_shows_stderr() {
     assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
-        error: server bad failed: the server exited with code 3; its last words on stderr:
+        error: server bad failed: the server exited with code 3; last lines of its stderr:
           first
           second red
         ");
@@ -167,15 +167,15 @@ async fn unanswered_handshake_times_out() {
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✗ failed  bad  project  stdio  -  -
-            no answer to the handshake within 3s
-            hint: a slow start needs more time: `startupTimeout` in its entry, in milliseconds
+            no response to the handshake within 3s
+            hint: if the server starts slowly, raise `startupTimeout` (milliseconds) in its entry
         ✓ connected  good  project  stdio  2  [time]
         ");
     assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
-        error: server bad failed: no answer to the handshake within 3s
-        hint: a slow start needs more time: `startupTimeout` in its entry, in milliseconds
+        error: server bad failed: no response to the handshake within 3s
+        hint: if the server starts slowly, raise `startupTimeout` (milliseconds) in its entry
         ");
 }
 

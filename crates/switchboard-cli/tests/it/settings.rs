@@ -117,7 +117,7 @@ async fn broken_settings_block_all_calls() {
         output.stderr.ends_with(
             "error: all calls are blocked: invalid settings: unknown key `acton`; did you mean \
              `action`? ([sandbox]/home/.config/switchboard/settings.json:3:27)\n\
-             hint: a rule has tool, pattern, hint, action"
+             hint: known keys: tool, pattern, hint, action"
         ),
         "{output}"
     );
@@ -223,7 +223,7 @@ async fn disabled_server_is_not_started() {
     assert!(
         output
             .stdout
-            .contains("to switch it on: switchboard enable ant"),
+            .contains("to enable it: switchboard enable ant"),
         "{output}"
     );
     let output = cli

@@ -102,7 +102,7 @@ async fn failed_server_is_reported_on_one_line() {
         mcp__good__echo  The scripted tool echo.
         mcp__good__add  The scripted tool add.
         --- stderr
-        server bad failed: the server exited with code 3; its last words on stderr: one two
+        server bad failed: the server exited with code 3; last lines of its stderr: one two
         ");
 }
 

@@ -142,8 +142,8 @@ async fn rejected_server_stays_failed() {
         --- stdout
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✗ failed  ant  project  stdio  -  -
-            rejected by you
-            hint: to be asked again: switchboard trust ant
+            you rejected it
+            hint: to review it again: switchboard trust ant
         ");
     // A rejected server does not wait for approval.
     assert_snapshot!(run(&cli, &["trust"]).await, @"
@@ -196,7 +196,7 @@ async fn denied_server_is_not_offered_for_approval() {
         exit 4
         --- stderr
         error: server ant cannot be approved: not allowed by the administrator: the name "ant" is denied
-        hint: ask whoever administers this machine (managed-settings.json)
+        hint: ask your administrator (managed-settings.json)
         "#);
     assert_eq!(
         run(&cli, &["trust"]).await.stdout,

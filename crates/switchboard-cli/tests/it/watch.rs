@@ -144,7 +144,11 @@ async fn invalid_target_fails_immediately() {
             2,
             "the minimum interval is 1s",
         ),
-        (&["watch", "old", "demo://none"], 7, "server old refused"),
+        (
+            &["watch", "old", "demo://none"],
+            7,
+            "server old returned an error",
+        ),
         (
             &["watch", "old", "--tool", "lok"],
             2,

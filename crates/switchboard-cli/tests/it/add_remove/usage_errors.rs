@@ -83,8 +83,8 @@ async fn non_url_suggests_command_or_scheme() {
     $ add a ftp://example.com
     exit 3
     --- stderr
-    error: server a was not added: `url` is not a web address
-    hint: it begins with https:// or http:// and a host
+    error: server a was not added: `url` is not an http(s) URL
+    hint: expected https://HOST or http://HOST
     "#);
 }
 
@@ -202,7 +202,7 @@ async fn add_json_validates_entry() {
     $ {"command": "x", "url": "https://example.com"}
     exit 3
     --- stderr
-    error: server a was not added: both `command` and `url` are given
+    error: server a was not added: `command` and `url` are mutually exclusive
     hint: keep `command` for a program to start, or `url` for a remote server
 
     $ {"mcpServers": {"a": {"command": "x"}}}

@@ -43,11 +43,11 @@ fn start_again(cli: &TestCli) {
 }
 
 /// Changes a field of the only record. The fields are host id, pid, start time, boot id and namespace.
-fn forge(cli: &TestCli, field: usize, change: impl Fn(&str) -> String) {
+fn change_record_field(cli: &TestCli, field: usize, change: impl Fn(&str) -> String) {
     let path = folder(cli).join(&records(cli)[0]);
     let text = fs::read_to_string(&path).unwrap();
     let fields = text.split(' ').enumerate();
-    let forged: Vec<_> = fields
+    let changed: Vec<_> = fields
         .map(|(at, text)| {
             if at == field {
                 change(text)
@@ -56,7 +56,7 @@ fn forge(cli: &TestCli, field: usize, change: impl Fn(&str) -> String) {
             }
         })
         .collect();
-    fs::write(&path, forged.join(" ")).unwrap();
+    fs::write(&path, changed.join(" ")).unwrap();
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn running_host_is_not_touched() {
 async fn reused_pid_is_not_the_host() {
     let cli = kill_host_and_guardian().await;
     // Pid 1 stands for a reused pid: another start time, and no marker.
-    forge(&cli, 1, |_| "1".to_owned());
+    change_record_field(&cli, 1, |_| "1".to_owned());
     start_again(&cli);
     assert_eq!(processes_with_tag(cli.sandbox.tag()), [0; 0]);
     assert_eq!(records(&cli), [""; 0]);
@@ -99,7 +99,7 @@ async fn unrelated_processes_are_not_killed() {
     let cases = [(2, later, 0), (3, other, 0), (4, other, 1)];
     for (field, change, records_left) in cases {
         let cli = kill_host_and_guardian().await;
-        forge(&cli, field, change);
+        change_record_field(&cli, field, change);
         start_again(&cli);
         let left = processes_with_tag(cli.sandbox.tag());
         assert_eq!(left.len(), 3, "field {field}");
@@ -113,7 +113,7 @@ async fn unrelated_processes_are_not_killed() {
 async fn record_with_other_host_id_kills_nothing() {
     let cli = kill_host_and_guardian().await;
     let other = "0123456789abcdef0123456789abcdef";
-    forge(&cli, 0, |_| other.to_owned());
+    change_record_field(&cli, 0, |_| other.to_owned());
     let folder = folder(&cli);
     fs::rename(folder.join(&records(&cli)[0]), folder.join(other)).unwrap();
     start_again(&cli);
