@@ -25,7 +25,7 @@ pub(crate) struct ProcessGuard {
     /// The guardian of the first host. [`Self::begin`] spawns it early, so that it starts while the config
     /// is loaded.
     guardian: Mutex<Option<Guardian>>,
-    /// The records of running hosts. [`ProcessGuard::release`] removes them, or dropping this guard.
+    /// The records of running hosts. Removed by [`ProcessGuard::release`], or when this guard is dropped.
     record_files: Mutex<Vec<HostRecordFile>>,
 }
 
