@@ -4,8 +4,8 @@
 //! forwards notifications of in-process servers. Each request of the CLI gets another task.
 //!
 //! Invariants: the reader never waits for the user, so requests of the CLI are answered while our
-//! own requests are in flight and while messages are unread. Each of our requests ends with a response
-//! or an error. Dropping a [`Control`] kills the CLI.
+//! own requests are in flight and while messages are unread. Each of our requests ends with a
+//! response or an error. Dropping a [`Control`] kills the CLI.
 
 mod close_reason;
 mod frame;

@@ -1,7 +1,7 @@
 //! Saves an allow rule when the user answers "always" to a permission question.
 //!
-//! The rule matches exactly the tool in question. Invariant: rules go to the user's own settings files,
-//! never to a file of the project.
+//! The rule matches exactly the tool in question. Invariant: rules go to the user's own settings
+//! files, never to a file of the project.
 
 use std::path::PathBuf;
 

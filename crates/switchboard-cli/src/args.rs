@@ -1,8 +1,8 @@
 //! The command line, defined with clap.
 //!
-//! Global options are accepted before and after the command. Both positions are parsed separately and
-//! merged: with clap's own global arguments, a list given after the command would replace the one
-//! before it, and a `--deny` could get lost.
+//! Global options are accepted before and after the command. Both positions are parsed separately
+//! and merged: with clap's own global arguments, a list given after the command would replace the
+//! one before it, and a `--deny` could get lost.
 
 mod add;
 mod global;
@@ -47,8 +47,8 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Parses the command line. A `call` is parsed without the other commands: building the full clap
-    /// command takes as long as connecting to a server, and programs run `call` most often.
+    /// Parses the command line. A `call` is parsed without the other commands: building the full
+    /// clap command takes as long as connecting to a server, and programs run `call` most often.
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let words: Vec<_> = words.collect();
         let may_be_call = words.iter().any(|word| word == "call");
@@ -86,13 +86,13 @@ enum Command {
     /// List servers and their live status
     ///
     /// Starts every enabled and approved server that is not `lazy`, waits until it is connected or
-    /// failed, and prints status, scope, transport, tool count and connect time. Exits with 0 even if
-    /// servers failed; use --exit-status in scripts.
+    /// failed, and prints status, scope, transport, tool count and connect time. Exits with 0 even
+    /// if servers failed; use --exit-status in scripts.
     List(WithGlobals<ListArgs>),
     /// Show details of one server
     ///
-    /// Starts the server and prints its config entry, protocol version, capabilities, instructions and
-    /// the end of its stderr.
+    /// Starts the server and prints its config entry, protocol version, capabilities, instructions
+    /// and the end of its stderr.
     Get(WithGlobals<GetArgs>),
     /// Review and approve this project's servers
     ///
@@ -105,12 +105,13 @@ enum Command {
     Tools(WithGlobals<ToolsArgs>),
     /// Show a tool's description and arguments
     ///
-    /// Prints the tool's description, its arguments with types and defaults, and a command to call it.
+    /// Prints the tool's description, its arguments with types and defaults, and a command to call
+    /// it.
     Describe(WithGlobals<DescribeArgs>),
     /// Call a tool
     ///
-    /// Starts only the server that owns the tool. Asks for permission unless a rule or --yes decides.
-    /// The result goes to stdout, progress to stderr.
+    /// Starts only the server that owns the tool. Asks for permission unless a rule or --yes
+    /// decides. The result goes to stdout, progress to stderr.
     #[command(after_help = help::CALL)]
     Call(WithGlobals<CallArgs>),
     /// List resources
@@ -134,8 +135,8 @@ enum Command {
     Watch(WithGlobals<WatchArgs>),
     /// Diagnose servers and suggest fixes
     ///
-    /// Checks every step from config entry to callable tools, then the environment: programs, proxies,
-    /// certificates. Exits with 4 if something is broken.
+    /// Checks every step from config entry to callable tools, then the environment: programs,
+    /// proxies, certificates. Exits with 4 if something is broken.
     Doctor(WithGlobals<DoctorArgs>),
     /// Explain why a tool can or cannot be called
     ///
@@ -143,8 +144,8 @@ enum Command {
     Why(WithGlobals<WhyArgs>),
     /// Add a server
     ///
-    /// Writes an entry to the local scope unless -s names another. Comments and formatting of the file
-    /// are kept.
+    /// Writes an entry to the local scope unless -s names another. Comments and formatting of the
+    /// file are kept.
     #[command(after_help = help::ADD, override_usage = add::ADD_USAGE)]
     Add(WithGlobals<AddArgs>),
     /// Add a server from a JSON entry
@@ -162,20 +163,22 @@ enum Command {
     Enable(WithGlobals<GetArgs>),
     /// Disable a server in this project
     ///
-    /// Adds the server to `disabledServers` in the local settings. A disabled server is not started.
+    /// Adds the server to `disabledServers` in the local settings. A disabled server is not
+    /// started.
     Disable(WithGlobals<GetArgs>),
     /// Inspect permission rules
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Import servers from other MCP clients
     ///
-    /// Finds servers of Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Codex, Gemini CLI, Zed
-    /// and opencode, shows the plan and asks. Existing entries are never replaced.
+    /// Finds servers of Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Codex, Gemini CLI,
+    /// Zed and opencode, shows the plan and asks. Existing entries are never replaced.
     #[command(after_help = help::IMPORT)]
     Import(WithGlobals<ImportArgs>),
     /// Run a short demo with built-in servers
     ///
-    /// Starts two servers, calls tools, denies one call, kills a server and reconnects. Needs no config.
+    /// Starts two servers, calls tools, denies one call, kills a server and reconnects. Needs no
+    /// config.
     Demo(WithGlobals<NoArgs>),
     /// Print a shell completion script
     #[command(after_help = help::COMPLETIONS)]
@@ -210,7 +213,8 @@ enum Command {
 enum PolicyCommand {
     /// Show which permission rule applies to a call
     ///
-    /// Evaluates the rules for TOOL with ARGS and prints the matching rules. Does not call the tool.
+    /// Evaluates the rules for TOOL with ARGS and prints the matching rules. Does not call the
+    /// tool.
     #[command(after_help = help::CALL)]
     Test(WithGlobals<PolicyTestArgs>),
 }

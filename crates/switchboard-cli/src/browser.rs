@@ -1,8 +1,9 @@
 //! Opens a URL in a browser that outlives this process.
 //!
 //! This process kills its descendants at exit, so a short-lived helper process (this binary with
-//! `__spawn-detached`) starts the browser in a new session and exits. The URL is passed as one argument
-//! and never through a shell. Invariant: callers pass only URLs that the user agreed to open.
+//! `__spawn-detached`) starts the browser in a new session and exits. The URL is passed as one
+//! argument and never through a shell. Invariant: callers pass only URLs that the user agreed to
+//! open.
 
 use std::ffi::OsString;
 use std::io;
@@ -57,12 +58,14 @@ impl Browser {
 
 const NO_CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
 
-/// Runs as the helper process: starts the first argument as a program with the rest as its arguments.
+/// Runs as the helper process: starts the first argument as a program with the rest as its
+/// arguments.
 pub(crate) fn spawn_detached(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(program) = args.next() else {
         return ExitCode::FAILURE;
     };
-    // Fails if this process leads a group already. Then the browser stays in the terminal's session.
+    // Fails if this process leads a group already. Then the browser stays in the terminal's
+    // session.
     let _ = rustix::process::setsid();
     match command_without_stdio(program).args(args).spawn() {
         Ok(_) => ExitCode::SUCCESS,

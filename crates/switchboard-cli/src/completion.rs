@@ -1,7 +1,7 @@
 //! Shell completion: the registration scripts, and the requests that these scripts send.
 //!
-//! A registration script runs this program with `SWITCHBOARD_COMPLETE` set. The names that complete an
-//! argument come from [`crate::completion_candidates`].
+//! A registration script runs this program with `SWITCHBOARD_COMPLETE` set. The names that complete
+//! an argument come from [`crate::completion_candidates`].
 
 use clap::CommandFactory as _;
 use clap_complete::env::{CompleteEnv, Shells};
@@ -33,7 +33,8 @@ pub(crate) fn script(shell: Shell) -> Result<String, Failure> {
     let unknown = || Failure::internal(format!("no completion script for {name}"));
     let shell = shells.completer(name).ok_or_else(unknown)?;
     let mut script = Vec::new();
-    // The script calls the program by name and not by path, so that it works after the program was moved.
+    // The script calls the program by name and not by path, so that it works after the program was
+    // moved.
     shell.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)?;
     Ok(String::from_utf8_lossy(&script).into_owned())
 }

@@ -1,8 +1,7 @@
 //! Everything one command needs: environment, directories, config, trust, settings, console.
 //!
-//! The engine reads none of these itself; it gets them from here. Invariant: an invalid
-//! environment variable leads to a warning, not to an error; only a missing home or current directory
-//! is fatal.
+//! The engine reads none of these itself; it gets them from here. Invariant: an invalid environment
+//! variable leads to a warning, not to an error; only a missing home or current directory is fatal.
 
 mod host_builder;
 
@@ -176,8 +175,8 @@ impl Context {
         self.variables.clone().into_iter().collect()
     }
 
-    /// Runs `import` with the paths and variables that locate the files of other MCP clients. `scope`
-    /// overrides the scope that entries go to.
+    /// Runs `import` with the paths and variables that locate the files of other MCP clients.
+    /// `scope` overrides the scope that entries go to.
     pub(crate) fn with_import_context<T>(
         &self,
         scope: Option<Scope>,
@@ -203,8 +202,8 @@ impl Context {
         self.flags.trust_project
     }
 
-    /// Loads the config. Prints its problems only if no server is left or `--mcp-config` is unusable;
-    /// otherwise the command decides which ones to print.
+    /// Loads the config. Prints its problems only if no server is left or `--mcp-config` is
+    /// unusable; otherwise the command decides which ones to print.
     pub(crate) fn load_servers(&self) -> Result<LoadedServers, Failure> {
         let loaded = load_config(&self.flags, &self.variables, &self.scope_paths());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
@@ -270,7 +269,8 @@ impl Context {
         })
     }
 
-    /// Removes the host records. Call it after every host has shut down and before the hosts are dropped.
+    /// Removes the host records. Call it after every host has shut down and before the hosts are
+    /// dropped.
     pub(crate) fn on_hosts_shut_down(&self) {
         self.process_guard.release();
     }
@@ -325,8 +325,8 @@ impl LoadedServers {
         }
     }
 
-    /// The servers that the project's allow rules apply to. They are defined in the project's file, and
-    /// are approved or trusted by `--trust-project`.
+    /// The servers that the project's allow rules apply to. They are defined in the project's file,
+    /// and are approved or trusted by `--trust-project`.
     fn trusted_project_servers(&self) -> Vec<ServerName> {
         let entries = self.loaded.config.servers.iter();
         let trusted = entries.filter(|entry| self.is_trusted_project_server(entry));

@@ -1,8 +1,8 @@
 //! Shows elicitations of servers on the terminal: forms to fill in, URLs to open.
 //!
 //! Text from the server is printed behind a `│`, so that it cannot pass for output of this program.
-//! Ctrl-C and Ctrl-D cancel the elicitation, not the command. Invariant: nothing is sent to a server
-//! that the user has not seen and confirmed.
+//! Ctrl-C and Ctrl-D cancel the elicitation, not the command. Invariant: nothing is sent to a
+//! server that the user has not seen and confirmed.
 
 mod field;
 mod form;
@@ -122,7 +122,8 @@ struct OpenQuestion {
     /// Whether the user typed at least one line.
     has_input: bool,
     has_ended: bool,
-    // Declared before `guard`, so that the terminal modes are restored before the next question opens.
+    // Declared before `guard`, so that the terminal modes are restored before the next question
+    // opens.
     modes: TerminalModes,
     guard: TerminalGuard,
 }

@@ -1,6 +1,7 @@
 //! Converts settings into rules, limits and deadlines for the engine.
 //!
-//! Invariant: if a settings file is invalid, a rule denies every MCP tool. Its reason names the problem.
+//! Invariant: if a settings file is invalid, a rule denies every MCP tool. Its reason names the
+//! problem.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub(crate) const RULE_VALIDATOR: RuleValidator = RuleValidator {
 const ALL_MCP_TOOLS: &str = "mcp__*";
 
 /// The rules of all settings files. Allow rules of the project apply only to `trusted_servers`, the
-/// project servers that may run: approving a project server does not extend to the user's own servers.
+/// project servers that may run: approving a project server does not extend to the user's own
+/// servers.
 pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<Rule> {
     let deny_all = settings.blocking_errors.iter().map(deny_all_rule);
     let written = settings.rules(ProjectRules::All).map(|setting| {
@@ -127,8 +129,8 @@ pub(crate) fn deadlines(settings: &Settings, from_env: impl Fn(&str) -> Option<u
     deadlines
 }
 
-/// Builds the hint that names the setting of a limit or deadline. `bound`: its name in the engine. `None`
-/// if the limit cannot be raised.
+/// Builds the hint that names the setting of a limit or deadline. `bound`: its name in the engine.
+/// `None` if the limit cannot be raised.
 pub(crate) fn raise_hint(bound: &str, file: &Path) -> Option<String> {
     if bound == "json_depth" {
         // The default is the maximum.

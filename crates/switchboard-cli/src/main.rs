@@ -79,7 +79,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a usage error or the help text and exits. With `--json` a usage error is printed as JSON too.
+/// Prints a usage error or the help text and exits. With `--json` a usage error is printed as JSON
+/// too.
 fn print_usage_error(mut error: clap::Error) -> ExitCode {
     let words: Vec<_> = std::env::args_os()
         .skip(1)
@@ -108,8 +109,8 @@ fn run(
 ) -> Result<Exit, Failure> {
     logging::start(flags.verbose, flags.log_file.as_deref(), &console)?;
     let context = Context::new(flags, env, console)?;
-    // Single-threaded: the work is mostly waiting, and a thread switch costs more than any step of it.
-    // Blocking reads run on the blocking pool.
+    // Single-threaded: the work is mostly waiting, and a thread switch costs more than any step of
+    // it. Blocking reads run on the blocking pool.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

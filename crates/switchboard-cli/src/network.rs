@@ -1,7 +1,7 @@
 //! Reads proxy and certificate variables from the environment, as curl and Node do.
 //!
-//! An invalid variable is ignored with a warning. Invariant: no warning contains the value of a proxy
-//! variable, because it may contain a password.
+//! An invalid variable is ignored with a warning. Invariant: no warning contains the value of a
+//! proxy variable, because it may contain a password.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Asks the user for permission to call a tool.
 //!
-//! The question shows the server, the tool's raw name, the exact arguments and the tool's annotations.
-//! Any answer but a clear yes denies the call. "Always" allows the call and saves a rule; the output
-//! names the rule and its file.
+//! The question shows the server, the tool's raw name, the exact arguments and the tool's
+//! annotations. Any answer but a clear yes denies the call. "Always" allows the call and saves a
+//! rule; the output names the rule and its file.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use crate::failure::Failure;
 
-/// Creates or truncates a file with mode 0600. A symbolic link is not followed: its author could choose
-/// which file is truncated.
+/// Creates or truncates a file with mode 0600. A symbolic link is not followed: its author could
+/// choose which file is truncated.
 pub(crate) fn create_private(path: &Path) -> Result<File, Failure> {
     open_private(path).map_err(|error| {
         let failed = |why: &str| Failure::usage(format!("cannot write {}: {why}", path.display()));
@@ -38,7 +38,8 @@ fn open_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the path is in `/dev` or `/proc`, where links such as `/dev/stderr` come from the system.
+/// Whether the path is in `/dev` or `/proc`, where links such as `/dev/stderr` come from the
+/// system.
 fn is_system_path(path: &Path) -> bool {
     let directory = path
         .parent()

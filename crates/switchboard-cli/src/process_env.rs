@@ -52,8 +52,8 @@ impl ProcessEnv {
         }
     }
 
-    /// Loads the configured servers, their cache and the current directory. Prints nothing and starts
-    /// nothing.
+    /// Loads the configured servers, their cache and the current directory. Prints nothing and
+    /// starts nothing.
     pub(crate) fn load_for_completion(
         &self,
         selection: &ConfigSelection,
@@ -93,7 +93,8 @@ pub(crate) fn find_base_dirs(
     let base = etcetera::base_strategy::choose_native_strategy().map_err(|_| {
         Failure::new(Kind::Config, "cannot determine the home directory").hint("set HOME")
     })?;
-    // A relative HOME would resolve inside the project, and files of the project would count as the user's.
+    // A relative HOME would resolve inside the project, and files of the project would count as the
+    // user's.
     if !base.home_dir().is_absolute() {
         let message = format!(
             "HOME is not an absolute path: {}",

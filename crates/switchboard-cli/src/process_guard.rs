@@ -1,8 +1,8 @@
 //! Ensures that no server outlives this process.
 //!
-//! This process becomes a subreaper, starts a guardian process in case it is killed, and writes a record
-//! per host in case the guardian is killed too. Invariant: a failure in this module never fails a
-//! command.
+//! This process becomes a subreaper, starts a guardian process in case it is killed, and writes a
+//! record per host in case the guardian is killed too. Invariant: a failure in this module never
+//! fails a command.
 
 mod host_records;
 
@@ -22,18 +22,20 @@ pub(crate) const GUARDIAN: &str = "__guardian";
 pub(crate) struct ProcessGuard {
     records: HostRecords,
     subreaper: Option<Subreaper>,
-    /// The guardian of the first host. [`Self::begin`] spawns it early, so that it starts while the config
-    /// is loaded.
+    /// The guardian of the first host. [`Self::begin`] spawns it early, so that it starts while the
+    /// config is loaded.
     guardian: Mutex<Option<Guardian>>,
-    /// The records of running hosts. Removed by [`ProcessGuard::release`], or when this guard is dropped.
+    /// The records of running hosts. Removed by [`ProcessGuard::release`], or when this guard is
+    /// dropped.
     record_files: Mutex<Vec<HostRecordFile>>,
 }
 
 impl ProcessGuard {
-    /// Becomes a subreaper and spawns a guardian. `directory` holds the host records; it need not exist.
+    /// Becomes a subreaper and spawns a guardian. `directory` holds the host records; it need not
+    /// exist.
     pub(crate) fn begin(directory: PathBuf) -> Self {
-        // Enable it before the guardian is spawned. If a child exists at that time, the subreaper kills
-        // only those orphans that carry the marker of the host.
+        // Enable it before the guardian is spawned. If a child exists at that time, the subreaper
+        // kills only those orphans that carry the marker of the host.
         let subreaper = Subreaper::enable();
         if let Err(error) = &subreaper {
             tracing::debug!(%error, "cannot become a subreaper");
@@ -48,7 +50,8 @@ impl ProcessGuard {
         }
     }
 
-    /// Adds id, guardian and subreaper to a host, and kills the processes that earlier hosts left behind.
+    /// Adds id, guardian and subreaper to a host, and kills the processes that earlier hosts left
+    /// behind.
     pub(crate) fn attach(&self, host: HostBuilder) -> HostBuilder {
         let killed = self.records.clean_up();
         if killed > 0 {
@@ -72,8 +75,8 @@ impl ProcessGuard {
         self.subreaper.clone()
     }
 
-    /// Removes the records. Call it after all hosts have shut down and before they are dropped: dropping a
-    /// host waits for its guardian, which exits while the records are removed.
+    /// Removes the records. Call it after all hosts have shut down and before they are dropped:
+    /// dropping a host waits for its guardian, which exits while the records are removed.
     pub(crate) fn release(&self) {
         lock(&self.record_files).clear();
     }

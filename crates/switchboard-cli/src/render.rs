@@ -1,7 +1,7 @@
 //! Prints results to stdout and everything else to stderr.
 //!
-//! Invariant: text from servers and files is sanitized before it reaches a terminal. A closed stdout
-//! prints no error; only the exit code reports it.
+//! Invariant: text from servers and files is sanitized before it reaches a terminal. A closed
+//! stdout prints no error; only the exit code reports it.
 
 pub(crate) mod diagnostic;
 pub(crate) mod json;

@@ -1,7 +1,8 @@
 //! Caches protocol era and tool listing per server on disk.
 //!
-//! One file per server, `servers/<key>.json`. Invariant: an error of the cache never fails a command. An
-//! unreadable file counts as empty. If a write fails, the next run asks the server again.
+//! One file per server, `servers/<key>.json`. Invariant: an error of the cache never fails a
+//! command. An unreadable file counts as empty. If a write fails, the next run asks the server
+//! again.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -44,8 +45,8 @@ impl FileServerCache {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Updates the entry of one server. If two runs write at the same time, the later one wins; the next run
-    /// asks the server again for the lost value.
+    /// Updates the entry of one server. If two runs write at the same time, the later one wins; the
+    /// next run asks the server again for the lost value.
     fn change(&self, key: &str, change: impl FnOnce(&mut CachedServer)) {
         let mut cached = self.read(key).unwrap_or_default();
         change(&mut cached);

@@ -1,7 +1,8 @@
 //! Waits for SIGINT, SIGTERM and SIGHUP.
 //!
-//! The first signal cancels the work of a command, and the host shuts its servers down; a second one ends
-//! that shutdown early. Invariant: after [`Signals::listen`] no signal kills the process directly.
+//! The first signal cancels the work of a command, and the host shuts its servers down; a second
+//! one ends that shutdown early. Invariant: after [`Signals::listen`] no signal kills the process
+//! directly.
 
 use std::future::Future;
 use std::io;

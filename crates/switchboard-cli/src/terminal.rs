@@ -1,8 +1,8 @@
 //! Shares the terminal between progress lines, log output and questions.
 //!
-//! A [`TerminalGuard`] grants the right to ask and to read lines. Invariant: one question is open at a
-//! time; while it is, progress lines are hidden, other output to stderr is deferred, and only input
-//! typed after the question was shown answers it.
+//! A [`TerminalGuard`] grants the right to ask and to read lines. Invariant: one question is open
+//! at a time; while it is, progress lines are hidden, other output to stderr is deferred, and only
+//! input typed after the question was shown answers it.
 
 mod line_input;
 
@@ -17,8 +17,9 @@ use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use line_input::{Echo, LineInput, TerminalModes, Typed, disable_stop_keys};
 
-/// Maximum number of bytes deferred while a question is open: the user may take long to answer, and servers
-/// may log much. The first messages are kept, because they usually show the cause of a failure.
+/// Maximum number of bytes deferred while a question is open: the user may take long to answer, and
+/// servers may log much. The first messages are kept, because they usually show the cause of a
+/// failure.
 const MAX_DEFERRED_BYTES: usize = 64 * 1024;
 
 /// The terminal. Clones share it.
@@ -45,8 +46,8 @@ struct DeferredOutput {
     dropped: usize,
 }
 
-/// A writer for output that is neither a question nor a result, such as logs. Each write must be whole
-/// lines.
+/// A writer for output that is neither a question nor a result, such as logs. Each write must be
+/// whole lines.
 #[derive(Debug)]
 pub(crate) struct StderrWriter {
     lines: Arc<Mutex<ProgressLines>>,

@@ -1,7 +1,7 @@
 //! Reads a tool's input schema for help texts and argument coercion.
 //!
-//! Does not validate arguments; the engine does. Invariant: reading takes bounded time and memory for
-//! any schema a server sends.
+//! Does not validate arguments; the engine does. Invariant: reading takes bounded time and memory
+//! for any schema a server sends.
 
 use serde_json::Value;
 use switchboard::mcp::Json;

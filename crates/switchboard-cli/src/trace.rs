@@ -1,8 +1,8 @@
 //! `--trace FILE`: writes protocol traffic as JSON lines.
 //!
-//! Each line is `{"time", "server", "direction", "message"}`: the time in UTC, the direction `sent` or
-//! `received`, the message as JSON, or as a string if it is not valid JSON. The engine masks the secrets
-//! of the server's entry before it passes a line on.
+//! Each line is `{"time", "server", "direction", "message"}`: the time in UTC, the direction `sent`
+//! or `received`, the message as JSON, or as a string if it is not valid JSON. The engine masks the
+//! secrets of the server's entry before it passes a line on.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,7 +1,8 @@
 //! Lines of stdout that are not messages. Keeps the last ones for error messages.
 //!
-//! Some builds of the CLI print such lines. If another program was started by mistake, all its output
-//! consists of such lines. Invariant: the lines kept are short and contain no secret of the environment.
+//! Some builds of the CLI print such lines. If another program was started by mistake, all its
+//! output consists of such lines. Invariant: the lines kept are short and contain no secret of the
+//! environment.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -61,7 +61,8 @@ impl TurnState {
     }
 
     /// Whether there is a result and background tasks continue. The caller limits how long it waits
-    /// for them. False while the CLI waits for a response, because the user may take any time to give it.
+    /// for them. False while the CLI waits for a response, because the user may take any time to
+    /// give it.
     pub(super) fn has_background_tasks(&self) -> bool {
         let requires_action = self.session == Some(SessionState::RequiresAction);
         self.result.is_some() && !self.is_over() && !requires_action

@@ -35,8 +35,8 @@ pub(crate) struct InProcessServers {
 }
 
 struct ConnectedServer {
-    /// Cancels `replaced` on drop. Declared before `adapter`: when the adapter is dropped and ends its
-    /// calls, `replaced` must already be cancelled.
+    /// Cancels `replaced` on drop. Declared before `adapter`: when the adapter is dropped and ends
+    /// its calls, `replaced` must already be cancelled.
     _cancel_replaced: DropGuard,
     replaced: CancellationToken,
     instance: ServerInstance,

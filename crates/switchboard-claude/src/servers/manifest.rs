@@ -1,8 +1,8 @@
 //! Asks in-process servers for their tools before the CLI starts.
 //!
-//! With a manifest, the CLI does not send `initialize` and `tools/list` to the server. A server that
-//! responds late or incompletely gets no manifest, and the CLI sends these requests itself. Invariant: a
-//! server without a manifest is not an error.
+//! With a manifest, the CLI does not send `initialize` and `tools/list` to the server. A server
+//! that responds late or incompletely gets no manifest, and the CLI sends these requests itself.
+//! Invariant: a server without a manifest is not an error.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const MANIFEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The protocol version that the CLI requests.
 const PROTOCOL_VERSION: &str = "2025-11-25";
 
-/// Returns the manifest of a server, unless it fails or times out. The adapter must be the one that later
-/// receives the CLI's messages: the CLI skips `initialize` for a server with a manifest.
+/// Returns the manifest of a server, unless it fails or times out. The adapter must be the one that
+/// later receives the CLI's messages: the CLI skips `initialize` for a server with a manifest.
 pub(super) async fn request_manifest(adapter: &JsonRpcAdapter) -> Option<Value> {
     timeout(MANIFEST_TIMEOUT, build(adapter))
         .await

@@ -1,6 +1,7 @@
 //! `add` and `add-json`: write a server entry to the file of a scope.
 //!
-//! Invariant: an invalid entry is never written, and values of variables and headers are never printed.
+//! Invariant: an invalid entry is never written, and values of variables and headers are never
+//! printed.
 
 mod entry;
 
@@ -22,8 +23,8 @@ use crate::render::style::Paint;
 use crate::render::{json, text};
 use crate::signals::Signals;
 
-/// Placeholder for variables that are not set. It is valid in every member of an entry, even at the start of
-/// a URL.
+/// Placeholder for variables that are not set. It is valid in every member of an entry, even at the
+/// start of a URL.
 pub(super) const UNSET_PLACEHOLDER: &str = "https://unset";
 
 pub(crate) async fn run(
@@ -139,8 +140,8 @@ fn already_exists(name: &ServerName, scope: Scope, origin: &SourcePos) -> Failur
     Failure::usage(message).hint("pick a different name, or pass --force to overwrite it")
 }
 
-/// Validates the entry. A variable that is not set here is a warning and not an error: it may be set where
-/// the server is used.
+/// Validates the entry. A variable that is not set here is a warning and not an error: it may be
+/// set where the server is used.
 fn check(
     name: &ServerName,
     entry: &Value,
@@ -155,14 +156,15 @@ fn check(
         let message = format!("server {name} was not added: {}", problem.message);
         return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint));
     }
-    // The entry is valid with the placeholder. A problem without it is an unset variable that has no default.
+    // The entry is valid with the placeholder. A problem without it is an unset variable that has
+    // no default.
     let strict = check_server(name, entry, scope, &environment).config.err();
     Ok(checked.warnings.into_iter().chain(strict).collect())
 }
 
-/// Approves an entry that was added to the project scope, and returns whether the entry may run. Entries
-/// of other scopes need no approval. The approval covers the entry as typed, and only if the file still
-/// contains it: another program may have changed the file in between.
+/// Approves an entry that was added to the project scope, and returns whether the entry may run.
+/// Entries of other scopes need no approval. The approval covers the entry as typed, and only if
+/// the file still contains it: another program may have changed the file in between.
 fn record_approval(
     stored: &[ScopedEntry],
     typed_for_project: Option<&ServerEntry>,
@@ -181,8 +183,8 @@ fn record_approval(
     Ok(true)
 }
 
-/// Compares content hashes, because the masked form is the same for different secrets. An entry with an
-/// unset variable has no hash and cannot be approved.
+/// Compares content hashes, because the masked form is the same for different secrets. An entry
+/// with an unset variable has no hash and cannot be approved.
 fn has_same_content(found: &ServerEntry, typed: &ServerEntry) -> bool {
     typed.content_hash().is_some() && found.content_hash() == typed.content_hash()
 }

@@ -1,7 +1,7 @@
 //! `call TOOL`: calls one tool and prints the result.
 //!
-//! Starts only the server that owns the tool. Arguments are parsed before the start, so that syntax errors
-//! are immediate, and coerced to the tool's schema after it.
+//! Starts only the server that owns the tool. Arguments are parsed before the start, so that syntax
+//! errors are immediate, and coerced to the tool's schema after it.
 
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,8 +73,8 @@ pub(crate) async fn run(
     })
 }
 
-/// Returns an error if an invalid settings file blocks all calls. Commands check this first, so that no
-/// server is started for a call that will be denied.
+/// Returns an error if an invalid settings file blocks all calls. Commands check this first, so
+/// that no server is started for a call that will be denied.
 pub(super) fn require_usable_settings(servers: &LoadedServers) -> Result<(), Failure> {
     let Some(blocking) = servers.settings.blocking_errors.first() else {
         return Ok(());
@@ -112,7 +112,8 @@ pub(super) async fn read_stdin() -> Result<Map<String, Value>, Failure> {
     parse_object(&text)
 }
 
-/// Converts `key=value` pairs to the types of the tool's schema. A JSON object is passed on unchanged.
+/// Converts `key=value` pairs to the types of the tool's schema. A JSON object is passed on
+/// unchanged.
 pub(super) fn coerce_arguments(
     input: ArgumentInput,
     schema: &ToolSchema,
@@ -133,8 +134,8 @@ async fn run_call(
     in_flight: &AtomicBool,
 ) -> Result<Output, CallError> {
     let mut events = host.events();
-    // A `Mutex`, because the progress callback has to be `Sync`. It is never contended: the call and this
-    // loop run in one task.
+    // A `Mutex`, because the progress callback has to be `Sync`. It is never contended: the call
+    // and this loop run in one task.
     let line = Mutex::new(None);
     let line = || line.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = || ProgressLine::start(console, tool.definition.display_name());

@@ -1,7 +1,8 @@
 //! `demo`: shows what a host does, with two built-in servers and no config.
 //!
-//! The host has a calculator in this process, and a child process that runs this binary as a stdio server.
-//! The demo lists tools, calls them, denies one call, kills the child and waits for the reconnect.
+//! The host has a calculator in this process, and a child process that runs this binary as a stdio
+//! server. The demo lists tools, calls them, denies one call, kills the child and waits for the
+//! reconnect.
 
 mod report;
 pub(crate) mod server;

@@ -1,6 +1,8 @@
-//! `doctor`: checks every step from config entry to callable tools for each server, and the environment.
+//! `doctor`: checks every step from config entry to callable tools for each server, and the
+//! environment.
 //!
-//! The steps of one server are in `crate::diagnosis`; `environment` holds checks that concern all servers.
+//! The steps of one server are in `crate::diagnosis`; `environment` holds checks that concern all
+//! servers.
 
 mod environment;
 mod provider_limits;

@@ -1,4 +1,5 @@
-//! `enable NAME` and `disable NAME`: edit `disabledServers` in the user's local settings for this project.
+//! `enable NAME` and `disable NAME`: edit `disabledServers` in the user's local settings for this
+//! project.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +102,8 @@ fn is_in_file(server: &DisabledServer, file: &Path) -> bool {
     server.scope == Scope::Local && server.origin.file.as_deref() == Some(file)
 }
 
-/// Returns an error if the server is also disabled by its entry or by settings that `enable` does not edit.
+/// Returns an error if the server is also disabled by its entry or by settings that `enable` does
+/// not edit.
 fn still_disabled_error(
     servers: &LoadedServers,
     name: &str,

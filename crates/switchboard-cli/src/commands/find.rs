@@ -77,8 +77,8 @@ pub(super) fn server_of_tool<'a>(
     })
 }
 
-/// Finds the server of a command and prints its config problems. If the server is not found, prints all
-/// config problems, because any of them may be the cause.
+/// Finds the server of a command and prints its config problems. If the server is not found, prints
+/// all config problems, because any of them may be the cause.
 pub(super) fn find_server<'a>(
     servers: &'a LoadedServers,
     console: &Console,
@@ -151,8 +151,9 @@ fn require_enabled(entry: &ServerEntry) -> Result<(), Failure> {
     }
 }
 
-/// Returns the tool with this name from the catalog. The catalog may contain only the cached listing of the
-/// server. If the tool is missing there, starts the server, which refreshes its listing.
+/// Returns the tool with this name from the catalog. The catalog may contain only the cached
+/// listing of the server. If the tool is missing there, starts the server, which refreshes its
+/// listing.
 pub(super) async fn find_tool(
     host: &Host,
     entry: &ServerEntry,

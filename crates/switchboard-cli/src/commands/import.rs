@@ -1,7 +1,7 @@
 //! `import`: copies servers from the configs of other MCP clients.
 //!
-//! Prints the plan before it writes. Invariant: an existing entry is never replaced, and a server from
-//! project files is imported only with the user's consent.
+//! Prints the plan before it writes. Invariant: an existing entry is never replaced, and a server
+//! from project files is imported only with the user's consent.
 
 mod report;
 
@@ -116,8 +116,8 @@ async fn confirm<'a, 'p>(
     Ok(if is_confirmed { new } else { Vec::new() })
 }
 
-/// Removes the servers from project files, unless the user trusts these files, and prints how to import
-/// them. `--file` names a file explicitly, which counts as trust in it.
+/// Removes the servers from project files, unless the user trusts these files, and prints how to
+/// import them. `--file` names a file explicitly, which counts as trust in it.
 fn skip_project_files<'a, 'p>(
     new: Vec<&'a Planned<'p>>,
     args: &ImportArgs,
@@ -196,13 +196,15 @@ fn project_scope_warnings(planned: &Planned<'_>) -> Vec<EntryError> {
     if !is_shared || !matches!(planned.action, ImportAction::Add { .. }) {
         return Vec::new();
     }
-    // Unset variables cause no warning: the plan lists them, and they may be set when the server starts.
+    // Unset variables cause no warning: the plan lists them, and they may be set when the server
+    // starts.
     let unset = |_: &str| Some(UNSET_PLACEHOLDER.to_owned());
     let entry = Value::Object(server.entry().clone());
     check_server(&server.name, &entry, server.scope, &unset).warnings
 }
 
-/// Whether the server comes from a project file and would be written to a scope that needs no approval.
+/// Whether the server comes from a project file and would be written to a scope that needs no
+/// approval.
 fn is_from_project(planned: &Planned<'_>) -> bool {
     planned.owner == FileOwner::Project && planned.server.scope != Scope::Project
 }

@@ -1,5 +1,5 @@
-//! Functions that `resources`, `prompts`, `read` and `prompt` share: list items of one or all servers, run
-//! work with one server, and complete arguments.
+//! Functions that `resources`, `prompts`, `read` and `prompt` share: list items of one or all
+//! servers, run work with one server, and complete arguments.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ use crate::render::{Console, json, text};
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
 
-/// Lists the items of one server, or of all servers, and prints them. `kind` names the items in messages,
-/// for example `resources`.
+/// Lists the items of one server, or of all servers, and prints them. `kind` names the items in
+/// messages, for example `resources`.
 pub(super) async fn list<T>(
     server: Option<&str>,
     kind: &str,
@@ -110,8 +110,8 @@ fn report_unavailable(host: &Host, servers: &LoadedServers, console: &Console) {
     }
 }
 
-/// Runs `work` with a host that has only this server, after the server is connected. Elicitations are
-/// shown on the terminal.
+/// Runs `work` with a host that has only this server, after the server is connected. Elicitations
+/// are shown on the terminal.
 pub(super) async fn run_with_server<T>(
     entry: &ServerEntry,
     servers: &LoadedServers,

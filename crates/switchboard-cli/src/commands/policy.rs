@@ -1,7 +1,7 @@
 //! `policy test TOOL [ARGS]`: prints which permission rule decides on a call. Never calls the tool.
 //!
-//! Uses the cached tool listing. A server without one is started; for a server that may not be started,
-//! only the tool's name is matched.
+//! Uses the cached tool listing. A server without one is started; for a server that may not be
+//! started, only the tool's name is matched.
 
 use std::sync::Arc;
 

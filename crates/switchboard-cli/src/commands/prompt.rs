@@ -1,7 +1,7 @@
 //! `prompt NAME`: gets one prompt with arguments and prints its messages.
 //!
-//! Starts only the server that has the prompt. Invariant: `prompts/get` is sent only with known argument
-//! names and all required arguments.
+//! Starts only the server that has the prompt. Invariant: `prompts/get` is sent only with known
+//! argument names and all required arguments.
 
 use std::collections::BTreeMap;
 

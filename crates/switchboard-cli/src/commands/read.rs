@@ -1,7 +1,7 @@
 //! `read SERVER URI`: reads a resource and prints or saves it.
 //!
-//! Starts only the server that has the resource. Invariant: binary content is never written to a terminal,
-//! and an existing file is replaced only with `--force`.
+//! Starts only the server that has the resource. Invariant: binary content is never written to a
+//! terminal, and an existing file is replaced only with `--force`.
 
 mod output;
 

@@ -15,8 +15,8 @@ use crate::render::progress::ProgressLine;
 use crate::render::{Console, format_count};
 use crate::signals::Signals;
 
-/// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A second signal
-/// abandons the graceful shutdown; the servers are then killed when the process exits.
+/// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A second
+/// signal abandons the graceful shutdown; the servers are then killed when the process exits.
 pub(super) async fn run_with_host<T>(
     builder: HostBuilder,
     signals: &mut Signals,

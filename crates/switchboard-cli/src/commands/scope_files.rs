@@ -47,7 +47,8 @@ pub(super) fn entries_named(name: &str, context: &Context) -> Vec<ScopedEntry> {
     SCOPES.into_iter().filter_map(of_scope).collect()
 }
 
-/// Returns the names of the servers in all scopes, and the problems of files that could not be read.
+/// Returns the names of the servers in all scopes, and the problems of files that could not be
+/// read.
 pub(super) fn all_names(context: &Context) -> (Vec<String>, Vec<Diagnostic>) {
     let mut names = Vec::new();
     let mut broken = Vec::new();
@@ -88,8 +89,8 @@ pub(super) fn entry_file(scope: Scope, context: &Context) -> Result<PathBuf, Fai
         })
 }
 
-/// Opens the file of a scope for editing. The project's file is created readable by others, and must not
-/// be a link that leads out of the project.
+/// Opens the file of a scope for editing. The project's file is created readable by others, and
+/// must not be a link that leads out of the project.
 pub(super) fn open(scope: Scope, file: &Path) -> Result<JsonEditor, Failure> {
     Ok(match (scope, file.parent()) {
         (Scope::Project, Some(root)) => {

@@ -1,7 +1,7 @@
 //! `trust`: shows the project's servers and records approvals and rejections.
 //!
-//! Starts no server. Invariant: the recorded entry is the one that was shown, even if the file changes
-//! between the question and the answer.
+//! Starts no server. Invariant: the recorded entry is the one that was shown, even if the file
+//! changes between the question and the answer.
 
 mod records;
 mod review;

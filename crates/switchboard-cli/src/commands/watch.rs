@@ -1,7 +1,7 @@
 //! `watch SERVER URI`: prints changes of a resource or of a tool's result.
 //!
-//! Starts only the watched server, and keeps watching across reconnects. Invariant: stdout contains only
-//! changes, failures and recoveries of the watch.
+//! Starts only the watched server, and keeps watching across reconnects. Invariant: stdout contains
+//! only changes, failures and recoveries of the watch.
 
 use serde_json::Value;
 use switchboard::mention;
@@ -195,8 +195,8 @@ fn report_server_status(event: &Event, console: &Console) {
     }
 }
 
-/// Returns an error if the watch cannot recover: a rule denies the calls, the first request failed, or the
-/// host gave up on the server.
+/// Returns an error if the watch cannot recover: a rule denies the calls, the first request failed,
+/// or the host gave up on the server.
 fn find_fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
     match event.change {
         WatchChange::NotPermitted => {

@@ -1,6 +1,7 @@
 //! Builds hosts from environment, flags and settings.
 //!
-//! Invariant: every host is attached to the process guard, so that its servers do not outlive this process.
+//! Invariant: every host is attached to the process guard, so that its servers do not outlive this
+//! process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use crate::logging;
 use crate::network;
 use crate::permission_prompt::PermissionPrompt;
 
-/// Capacity of the event channel. Its one reader rereads the state when it lags behind. The buffer is
-/// allocated at start, so a larger one slows every command down.
+/// Capacity of the event channel. Its one reader rereads the state when it lags behind. The buffer
+/// is allocated at start, so a larger one slows every command down.
 const EVENT_BACKLOG: usize = 128;
 
 /// Estimated number of bytes of text per model token.
@@ -138,8 +139,8 @@ impl Context {
         DirectoryResultStore::new(self.results_dir())
     }
 
-    /// Removes old stored results in the background. The process does not wait for the removal before it
-    /// exits; the next run continues it.
+    /// Removes old stored results in the background. The process does not wait for the removal
+    /// before it exits; the next run continues it.
     fn remove_old_results(&self) {
         let directory = self.results_dir();
         if !directory.is_dir() {
@@ -175,8 +176,8 @@ impl Context {
     fn limits(&self, settings: &Settings) -> Limits {
         let mut defaults = Limits::default();
         defaults.event_backlog = EVENT_BACKLOG;
-        // Print every result in full that fits the message limit. The limit on result text saves tokens of
-        // a model and has no use in a terminal.
+        // Print every result in full that fits the message limit. The limit on result text saves
+        // tokens of a model and has no use in a terminal.
         let max_bytes = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
         let max_bytes = settings.limit("messageBytes", None, max_bytes);
         defaults.result_text_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);

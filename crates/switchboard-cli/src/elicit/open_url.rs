@@ -1,7 +1,7 @@
 //! Asks before opening a URL that a server wants visited.
 //!
-//! Shows the full URL, its host and warnings about it. Opens nothing before the user says yes. A yes is
-//! consent to open the URL and nothing else.
+//! Shows the full URL, its host and warnings about it. Opens nothing before the user says yes. A
+//! yes is consent to open the URL and nothing else.
 
 use serde_json::Map;
 use switchboard::elicitation::{ElicitResponse, ElicitUrl};

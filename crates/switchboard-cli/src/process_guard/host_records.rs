@@ -1,8 +1,8 @@
 //! Files that list running hosts, one per host, named by the host's id.
 //!
-//! A host removes its file when it ends. A file whose host process is gone tells the next start to look
-//! for processes that the host left behind. Invariant: only a valid record leads to a signal, and
-//! nothing outside the directory is read, followed or removed.
+//! A host removes its file when it ends. A file whose host process is gone tells the next start to
+//! look for processes that the host left behind. Invariant: only a valid record leads to a signal,
+//! and nothing outside the directory is read, followed or removed.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -24,8 +24,8 @@ pub(super) struct HostRecords {
     directory: PathBuf,
 }
 
-/// The record of one host of this process. Removed on drop, except during a panic: then the next start
-/// cleans up after the host.
+/// The record of one host of this process. Removed on drop, except during a panic: then the next
+/// start cleans up after the host.
 #[derive(Debug)]
 pub(super) struct HostRecordFile {
     path: PathBuf,
@@ -70,8 +70,8 @@ impl HostRecords {
         Ok(record_file)
     }
 
-    /// Kills the processes that dead hosts left behind and removes their records. Returns the number of
-    /// processes.
+    /// Kills the processes that dead hosts left behind and removes their records. Returns the
+    /// number of processes.
     pub(super) fn clean_up(&self) -> usize {
         if !self.is_ours() {
             return 0;

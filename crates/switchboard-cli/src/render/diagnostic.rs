@@ -1,7 +1,7 @@
 //! Fits a config diagnostic to the terminal's width.
 //!
-//! Wraps message and hint, and crops a long source line around the marked span. Invariant: the marker
-//! stays below the span.
+//! Wraps message and hint, and crops a long source line around the marked span. Invariant: the
+//! marker stays below the span.
 
 use switchboard_config::{Diagnostic, Snippet};
 

@@ -1,7 +1,7 @@
 //! JSON output.
 //!
-//! `docs/json.md` documents every key, and tests compare it with the output. Invariant: a key without a
-//! value is omitted, never `null`.
+//! `docs/json.md` documents every key, and tests compare it with the output. Invariant: a key
+//! without a value is omitted, never `null`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

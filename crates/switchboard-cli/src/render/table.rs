@@ -1,8 +1,8 @@
 //! Tables with aligned columns, and lines of text between the rows.
 //!
-//! On a narrow terminal one column shrinks: it is truncated or wrapped. If that is not enough, droppable
-//! columns are omitted. Invariant: a row fits the terminal unless the remaining columns leave less than
-//! [`MIN_WIDTH`] for the shrinkable one.
+//! On a narrow terminal one column shrinks: it is truncated or wrapped. If that is not enough,
+//! droppable columns are omitted. Invariant: a row fits the terminal unless the remaining columns
+//! leave less than [`MIN_WIDTH`] for the shrinkable one.
 
 use super::style::{Paint, Style};
 use super::text::{truncate, width, wrap};

@@ -60,8 +60,8 @@ fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Wraps lines to a width: at spaces, and around double-width characters, whose scripts have no spaces.
-/// Other long words, such as URLs, are not broken.
+/// Wraps lines to a width: at spaces, and around double-width characters, whose scripts have no
+/// spaces. Other long words, such as URLs, are not broken.
 pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
     let Some(columns) = columns else {
         return text.lines().map(str::to_owned).collect();
@@ -91,8 +91,8 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Splits a word around double-width characters. Each part has the separator that precedes it: a space for
-/// the first part, an empty string for the others.
+/// Splits a word around double-width characters. Each part has the separator that precedes it: a
+/// space for the first part, an empty string for the others.
 fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
     let mut parts: Vec<(&str, String)> = Vec::new();
     let mut was_wide = false;
@@ -122,8 +122,9 @@ pub(crate) fn wrap_and_indent(text: &str, indent: usize, columns: Option<usize>)
     lines.join("\n")
 }
 
-/// Quotes text of a server, so that it cannot pass for output of this program: every line starts with
-/// [`QUOTE_PREFIX`] and fits the width, because a terminal would wrap a longer one without the prefix.
+/// Quotes text of a server, so that it cannot pass for output of this program: every line starts
+/// with [`QUOTE_PREFIX`] and fits the width, because a terminal would wrap a longer one without the
+/// prefix.
 pub(crate) fn quote(text: &str, columns: usize) -> String {
     let available = columns.saturating_sub(width(QUOTE_PREFIX)).max(20);
     let text = sanitize(text).replace('\t', " ");

@@ -26,8 +26,8 @@ pub(crate) fn utc_timestamp(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// Converts days since 1970-01-01 to year, month and day. Computes with years that begin in March, so that
-/// the leap day is the last day of a year.
+/// Converts days since 1970-01-01 to year, month and day. Computes with years that begin in March,
+/// so that the leap day is the last day of a year.
 fn date_from_days(days: u64) -> (u64, u64, u64) {
     const DAYS_FROM_YEAR_0_TO_1970: u64 = 719_468;
     const DAYS_IN_400_YEARS: u64 = 146_097;

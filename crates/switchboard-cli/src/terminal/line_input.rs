@@ -1,8 +1,8 @@
 //! Reads lines from the terminal on a blocking thread.
 //!
 //! A caller that stops waiting abandons the thread; the next question waits for that thread first.
-//! Invariant: a line answers only the question that was open when it was typed, and terminal modes are
-//! restored afterwards.
+//! Invariant: a line answers only the question that was open when it was typed, and terminal modes
+//! are restored afterwards.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
@@ -80,8 +80,8 @@ impl LineInput {
     }
 }
 
-/// Reads what the terminal delivers: one line at a time in canonical mode. Input without a line ending
-/// was cancelled.
+/// Reads what the terminal delivers: one line at a time in canonical mode. Input without a line
+/// ending was cancelled.
 fn read() -> io::Result<RawInput> {
     let mut stdin = io::stdin().lock();
     let bytes = loop {
@@ -104,8 +104,8 @@ impl From<Vec<u8>> for Typed {
     }
 }
 
-/// Terminal modes while a question is open: Ctrl-C ends the line instead of sending SIGINT, and Ctrl-Z
-/// and Ctrl-\ are disabled. Restores the previous modes on drop.
+/// Terminal modes while a question is open: Ctrl-C ends the line instead of sending SIGINT, and
+/// Ctrl-Z and Ctrl-\ are disabled. Restores the previous modes on drop.
 #[derive(Debug)]
 pub(crate) struct TerminalModes {
     before: Termios,
@@ -135,8 +135,8 @@ impl TerminalModes {
     }
 }
 
-/// Disables Ctrl-Z and Ctrl-\: both would stop or kill the program before it restores the terminal, for
-/// example with echo off.
+/// Disables Ctrl-Z and Ctrl-\: both would stop or kill the program before it restores the terminal,
+/// for example with echo off.
 pub(crate) fn disable_stop_keys(modes: &mut Termios) {
     modes.special_codes[SpecialCodeIndex::VSUSP] = NO_KEY;
     modes.special_codes[SpecialCodeIndex::VQUIT] = NO_KEY;

@@ -92,7 +92,8 @@ async fn edit_does_not_follow_link_out_of_project() {
     assert_eq!(removed.code, 3, "{removed}");
     assert_eq!(fs::read_to_string(&own).unwrap(), before);
 
-    // The target of a link must not be created outside of the project. Links inside of it are allowed.
+    // The target of a link must not be created outside of the project. Links inside of it are
+    // allowed.
     fs::remove_file(&link).unwrap();
     symlink("../new/.mcp.json", &link).unwrap();
     let output = cli

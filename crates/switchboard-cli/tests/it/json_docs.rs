@@ -1,8 +1,8 @@
 //! `--json` output matches the tables of `docs/json.md`.
 //!
-//! A section of the page has a table with the columns key (`list[].key`), meaning and presence. A link in
-//! the meaning refers to the section that describes the value; a meaning that starts with `JSON` allows
-//! any value. A new command needs a section and a check here.
+//! A section of the page has a table with the columns key (`list[].key`), meaning and presence. A
+//! link in the meaning refers to the section that describes the value; a meaning that starts with
+//! `JSON` allows any value. A new command needs a section and a check here.
 
 use std::collections::HashMap;
 use std::fs;

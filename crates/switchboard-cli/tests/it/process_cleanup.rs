@@ -1,4 +1,5 @@
-//! No server, descendant of a server or guardian survives `switchboard`, however `switchboard` ends.
+//! No server, descendant of a server or guardian survives `switchboard`, however `switchboard`
+//! ends.
 
 mod stale_hosts;
 
@@ -280,8 +281,8 @@ fn pids_with_argument(word: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Returns a shell command that starts a sleeping process with an empty environment, and waits until it
-/// runs. Only its argument identifies the process.
+/// Returns a shell command that starts a sleeping process with an empty environment, and waits
+/// until it runs. Only its argument identifies the process.
 fn start_untagged_sleeper(how: &str, word: &str) -> String {
     format!(
         "env -i {how} /bin/sh -c 'echo >up; while :; do /bin/sleep 1; done' {word} \

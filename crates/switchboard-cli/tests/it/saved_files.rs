@@ -1,7 +1,7 @@
 //! Files that earlier builds wrote still load: server cache, approvals, settings.
 //!
-//! The contents, the file names and the hashes are recorded. A change that makes one of these tests fail
-//! loses data of users.
+//! The contents, the file names and the hashes are recorded. A change that makes one of these tests
+//! fail loses data of users.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,5 +1,5 @@
-//! Servers that fail to start: each fails in bounded time with its own message and exit code, and does not
-//! affect a second server.
+//! Servers that fail to start: each fails in bounded time with its own message and exit code, and
+//! does not affect a second server.
 
 use insta::assert_snapshot;
 use serde_json::json;

@@ -60,7 +60,8 @@ async fn project_rules_allow_only_project_servers() {
     let run = async |args: &[&str]| cli.run_command(cli.command_without_trust(args)).await;
     let call = async |tool: &str| run(&["call", tool, "message=hi"]).await.code;
     assert_eq!(call("mcp__ant__echo").await, 6);
-    // Neither `--trust-project` nor an approval extends the project's allow rules to the user's server.
+    // Neither `--trust-project` nor an approval extends the project's allow rules to the user's
+    // server.
     assert_eq!(echo(&cli, "hi").await.code, 6);
     let output = run(&["trust", "--yes"]).await;
     assert_eq!(output.code, 0, "{output}");

@@ -1,7 +1,8 @@
 //! Freshly cloned repositories that try to run code, open connections or read secrets.
 //!
-//! Each row of `CLONES` sets up one clone. The test runs the usual first commands there. It asserts that no
-//! program was started (marker file), no connection was opened (listener) and no secret was printed.
+//! Each row of `CLONES` sets up one clone. The test runs the usual first commands there. It asserts
+//! that no program was started (marker file), no connection was opened (listener) and no secret was
+//! printed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -93,7 +94,8 @@ impl UntrustedClone {
         self.approve_in("project");
     }
 
-    /// Writes the entry to the clone and to another project, and approves it only in the other project.
+    /// Writes the entry to the clone and to another project, and approves it only in the other
+    /// project.
     fn approve_entry_elsewhere(&self, entry: &Value) {
         self.write_server_in("../twin/.mcp.json", entry);
         fs::create_dir_all(self.cli.sandbox.root().join("twin/.git")).unwrap();

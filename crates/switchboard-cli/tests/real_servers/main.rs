@@ -1,7 +1,7 @@
 //! Real servers from the package registries: lists each server and calls one of its tools.
 //!
-//! The servers are installed in the directory `SWITCHBOARD_FIXTURES`. A test without its server prints
-//! `SKIPPED` and passes, except in CI, where it fails.
+//! The servers are installed in the directory `SWITCHBOARD_FIXTURES`. A test without its server
+//! prints `SKIPPED` and passes, except in CI, where it fails.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,6 +1,8 @@
-//! Real servers over HTTP and SSE: lists each server, calls one of its tools, and restarts it in use.
+//! Real servers over HTTP and SSE: lists each server, calls one of its tools, and restarts it in
+//! use.
 //!
-//! Each server is a child process of the test on a free loopback port. It prints to stderr when it listens.
+//! Each server is a child process of the test on a free loopback port. It prints to stderr when it
+//! listens.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;

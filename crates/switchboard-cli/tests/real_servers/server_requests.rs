@@ -1,5 +1,5 @@
-//! Requests and notifications of the reference server: elicitation, sampling, roots, log messages and
-//! resource updates.
+//! Requests and notifications of the reference server: elicitation, sampling, roots, log messages
+//! and resource updates.
 
 use std::time::Duration;
 

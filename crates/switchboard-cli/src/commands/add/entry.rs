@@ -1,7 +1,7 @@
 //! Builds a server entry from the command line of `add`, or from the JSON of `add-json`.
 //!
-//! Does not validate keys or values; the config crate does. Invariant: errors never repeat a value of `-e` or
-//! `-H`, which may be a secret.
+//! Does not validate keys or values; the config crate does. Invariant: errors never repeat a value
+//! of `-e` or `-H`, which may be a secret.
 
 use serde_json::{Map, Value, json};
 use switchboard_config::{EntryError, ServerName};
@@ -73,7 +73,8 @@ pub(super) fn build_entry(args: &AddArgs) -> Result<EntryDraft, Failure> {
     })
 }
 
-/// Warns about headers of an `http://` URL. The engine does not send headers unencrypted to another machine.
+/// Warns about headers of an `http://` URL. The engine does not send headers unencrypted to another
+/// machine.
 pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryError> {
     let url = entry.get("url")?.as_str()?;
     let (scheme, rest) = url.split_once("://")?;
@@ -98,8 +99,8 @@ pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryError> {
     })
 }
 
-/// Builds the error for words that are neither a URL nor a command after `--`, and suggests what was
-/// probably meant.
+/// Builds the error for words that are neither a URL nor a command after `--`, and suggests what
+/// was probably meant.
 fn not_a_url_error(args: &AddArgs, words: &[String]) -> Failure {
     let name = quote_for_shell(&args.name);
     let Some((first, rest)) = words.split_first() else {
@@ -253,8 +254,8 @@ fn insert_pairs(
     Ok(())
 }
 
-/// Warns about options of `add` after `--`, where they become arguments of the command. Programs known to
-/// have options with the same names are excluded.
+/// Warns about options of `add` after `--`, where they become arguments of the command. Programs
+/// known to have options with the same names are excluded.
 fn options_in_command(args: &AddArgs) -> Option<EntryError> {
     let (program, words) = args.command.split_first()?;
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Checks that concern all servers: config files, programs, proxies, certificates, names, token cost.
+//! Checks that concern all servers: config files, programs, proxies, certificates, names, token
+//! cost.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -48,8 +48,8 @@ pub(super) fn problems(tool: &ToolDefinition) -> Vec<String> {
     problems
 }
 
-/// Collects problems that can occur at any depth. The recursion is bounded, because the engine limits the
-/// depth and size of listings.
+/// Collects problems that can occur at any depth. The recursion is bounded, because the engine
+/// limits the depth and size of listings.
 fn collect_nested(schema: &Value, problems: &mut Vec<String>) {
     match schema {
         Value::Array(items) => items.iter().for_each(|item| collect_nested(item, problems)),

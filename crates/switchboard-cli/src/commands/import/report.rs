@@ -297,8 +297,8 @@ fn server_json<'a>(planned: &'a Planned<'_>) -> PlannedServerJson<'a> {
     }
 }
 
-/// Returns the entry with masked secrets. An entry from a project file is not masked: the user has to see
-/// exactly what would run.
+/// Returns the entry with masked secrets. An entry from a project file is not masked: the user has
+/// to see exactly what would run.
 fn config(planned: &Planned<'_>) -> Value {
     let mut shown = planned.server.masked_entry().as_object().clone();
     if planned.owner == FileOwner::Project {

@@ -1,7 +1,8 @@
-//! Renders an entry for review before approval: everything that would run, untruncated and unmasked.
+//! Renders an entry for review before approval: everything that would run, untruncated and
+//! unmasked.
 //!
-//! Literals come from the repository and are shown. Variables that may hold secrets of the user appear only
-//! as references.
+//! Literals come from the repository and are shown. Variables that may hold secrets of the user
+//! appear only as references.
 
 use std::fmt::Write as _;
 
@@ -47,8 +48,8 @@ pub(super) fn render(
     view.text
 }
 
-/// Renders the entry on one line, for the question itself. The review may have scrolled out of view, or may
-/// contain text that imitates the output of this program.
+/// Renders the entry on one line, for the question itself. The review may have scrolled out of
+/// view, or may contain text that imitates the output of this program.
 pub(super) fn summary(entry: &ServerEntry) -> String {
     let shown = entry.unmasked_review().map(ReviewFields::as_object);
     let text = |key: &str| Some(ascii_escaped(shown?.get(key)?.as_str()?));
@@ -81,8 +82,8 @@ pub(super) fn outcome(entry: &ServerEntry, decision: TrustDecision) -> String {
     }
 }
 
-/// Escapes characters that a terminal would not show, and repeated spaces, which could imitate the layout
-/// of the review.
+/// Escapes characters that a terminal would not show, and repeated spaces, which could imitate the
+/// layout of the review.
 pub(super) fn escaped(text: &str) -> String {
     let mut spelled = String::with_capacity(text.len());
     let mut was_blank = false;

@@ -42,7 +42,8 @@ fn start_again(cli: &TestCli) {
     assert!(output.status.success(), "{}", cli.to_output(&output));
 }
 
-/// Changes a field of the only record. The fields are host id, pid, start time, boot id and namespace.
+/// Changes a field of the only record. The fields are host id, pid, start time, boot id and
+/// namespace.
 fn change_record_field(cli: &TestCli, field: usize, change: impl Fn(&str) -> String) {
     let path = folder(cli).join(&records(cli)[0]);
     let text = fs::read_to_string(&path).unwrap();
