@@ -63,7 +63,9 @@ impl ProcessGuard {
             Err(error) => tracing::debug!(%error, "cannot write the host record"),
         }
         let started = lock(&self.guardian).take();
-        let host = host.host_id(id).guardian(started.unwrap_or_else(guardian));
+        let host = host
+            .host_id(id)
+            .guardian(started.unwrap_or_else(new_guardian));
         match &self.subreaper {
             Some(subreaper) => host.subreaper(subreaper.clone()),
             None => host,

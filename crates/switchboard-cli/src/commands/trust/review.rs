@@ -178,7 +178,7 @@ impl ReviewView {
         };
         let date = utc_date(before.decided_at);
         self.warning("changed", &format!("since you {verdict} it on {date}:"));
-        let changes = super::changes(entry, before);
+        let changes = super::changes_since(entry, before);
         if changes.is_empty() {
             self.field("", ["  in a masked value".to_owned()]);
         }
