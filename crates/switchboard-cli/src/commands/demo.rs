@@ -210,9 +210,10 @@ async fn kill_and_reconnect(host: &Host, report: &mut DemoReport<'_>) -> Result<
         format_duration(began.elapsed()),
         second.as_raw_nonzero()
     );
-    let mark = match second == first {
-        true => StepMark::Bad,
-        false => StepMark::Good,
+    let mark = if second == first {
+        StepMark::Bad
+    } else {
+        StepMark::Good
     };
     report.outcome(mark, &outcome)?;
     call_tool(
