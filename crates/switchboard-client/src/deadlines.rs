@@ -1,8 +1,8 @@
-//! The time limits of connections, requests and child processes.
+//! The time limits of connections, requests and child processes, and their defaults.
 
 use std::time::Duration;
 
-/// Time limits. The time that a person takes to answer a question does not count.
+/// Time limits. The time that the user takes to answer a question does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlines {
@@ -14,19 +14,19 @@ pub struct Deadlines {
     pub idle: Duration,
     /// One page of a listing, or one read.
     pub list: Duration,
-    /// Wait for the response to `server/discover` before `initialize` is sent as well.
+    /// Wait for the response to the probe, `server/discover`, before `initialize` is sent as well.
     pub probe: Duration,
     /// Opening a connection to a remote server, TLS included.
     pub connect: Duration,
-    /// Silence of a remote server after which it is pinged.
+    /// Idle time of a remote server after which it is pinged.
     pub ping_after_idle: Duration,
     /// Wait for the response to that ping.
     pub ping_timeout: Duration,
-    /// Wait for the server to report that the user completed a URL elicitation. Then the call is sent
-    /// again in any case.
+    /// Wait for the server to report that the user completed a URL elicitation. Then the call is
+    /// sent again in any case.
     pub url_elicitation: Duration,
-    /// Wait for a child to exit after its stdin was closed, and for the response to the HTTP DELETE of
-    /// a session.
+    /// Wait for a child to exit after its stdin was closed, and for the response to the HTTP DELETE
+    /// of a session.
     pub exit_after_eof: Duration,
     /// Wait for a child to exit after SIGTERM, before SIGKILL.
     pub exit_after_term: Duration,
@@ -54,7 +54,7 @@ impl Deadlines {
     /// The largest supported duration. Adding it to an `Instant` does not overflow.
     pub const MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-    /// Limits every duration to [`MAX`](Self::MAX).
+    /// Limits every duration to [`MAX`](Self::MAX). Internal to the switchboard crates.
     #[doc(hidden)]
     pub fn clamped(mut self) -> Self {
         for limit in [

@@ -1,4 +1,4 @@
-//! Whether a request reached its server.
+//! Whether a request reached its server: the base of every decision to send it again.
 
 /// What is known about a request that ended without a usable response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

@@ -1,26 +1,40 @@
-//! Rate limit for the bytes that a server sends unsolicited.
+//! Limits how fast unsolicited output of a server is read.
 //!
-//! A token bucket. A burst is read at full speed. After it the reader takes small chunks and pauses, so
-//! that the pipe fills up and blocks the server that floods it. Responses, and progress that a caller
-//! asked for, are not charged: they are always read at full speed.
+//! Unsolicited are notifications, requests and stray output. Responses are free, and so is progress
+//! that a caller asked for. Without the limit, a server that floods the client with notifications
+//! would take the CPU time that other servers need.
+//!
+//! Each stream from a server has its own token bucket; one token is one byte. The bucket
+//! starts full and is refilled at a constant rate. While it holds tokens, the stream is read at
+//! full speed. When it is empty, [`RateLimiter::consume`] returns a pause and
+//! [`RateLimiter::read_limit`] asks for small reads. The reader reads nothing during the pause, so
+//! the pipe or socket fills up and blocks the server. No byte is dropped. Responses behind the
+//! unsolicited output on the same stream are delayed with it.
+//!
+//! Invariant: one message pauses the stream for at most a second, however long it is.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Unsolicited bytes of one server that are read at full speed, and per second after that.
+/// Capacity of the bucket: unsolicited bytes that are read at full speed.
 const UNSOLICITED_BURST_BYTES: u32 = 1024 * 1024;
+/// Refill rate of the bucket.
 const UNSOLICITED_BYTES_PER_SECOND: u32 = 1024 * 1024;
-/// Chunk size while throttled. One page: a pipe does not wake its writer for less free space, and a
-/// larger chunk lets the flooding server run longer at a time on a core that the other servers need.
+/// Size of a read while the bucket is empty. One page is the smallest size that works: a full pipe
+/// wakes its writer only when a page is free. A larger read lets the flooding server run longer at
+/// a time.
 const THROTTLED_READ_BYTES: usize = 4 * 1024;
 
+/// The token bucket of one stream.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
+    /// Refill rate.
     bytes_per_second: f64,
+    /// Capacity of the bucket, in bytes.
     burst: f64,
-    /// Bytes that may be read without a pause. Not less than minus `bytes_per_second`, so that one large
-    /// message delays the server's next response by at most a second.
+    /// Bytes that may be read without a pause. Negative after a message that was larger than the
+    /// rest of the bucket, but not below `-bytes_per_second`: that bounds the pause to a second.
     tokens: f64,
     refilled_at: Instant,
 }
@@ -35,12 +49,12 @@ impl RateLimiter {
         }
     }
 
-    /// The limit on notifications, requests and stray output of a server.
+    /// The limiter of a stream from a server.
     pub(crate) fn unsolicited() -> Self {
         Self::new(UNSOLICITED_BYTES_PER_SECOND, UNSOLICITED_BURST_BYTES)
     }
 
-    /// How many bytes to read next: `max`, or a small chunk while throttled.
+    /// Size of the next read: `max`, or less if the bucket holds fewer tokens.
     pub(crate) fn read_limit(&mut self, max: usize) -> usize {
         #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
         if self.tokens >= max as f64 {
@@ -55,7 +69,8 @@ impl RateLimiter {
         max.min(THROTTLED_READ_BYTES.max(self.tokens as usize))
     }
 
-    /// Charges `bytes` and returns how long to pause before the next read.
+    /// Takes tokens for unsolicited bytes that were read. Returns how long to pause before the next
+    /// read, if the bucket is empty.
     pub(crate) fn consume(&mut self, bytes: usize) -> Option<Duration> {
         if bytes == 0 {
             return None;
@@ -64,8 +79,15 @@ impl RateLimiter {
         #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
         let bytes = bytes as f64;
         self.tokens = (self.tokens - bytes).max(-self.bytes_per_second);
-        let overdrawn = -self.tokens / self.bytes_per_second;
-        (overdrawn > 0.0).then(|| Duration::from_secs_f64(overdrawn))
+        let seconds_until_refilled = -self.tokens / self.bytes_per_second;
+        (seconds_until_refilled > 0.0).then(|| Duration::from_secs_f64(seconds_until_refilled))
+    }
+
+    /// Takes tokens for unsolicited bytes that were read, and sleeps if the bucket is empty.
+    pub(crate) async fn throttle(&mut self, bytes: usize) {
+        if let Some(pause) = self.consume(bytes) {
+            tokio::time::sleep(pause).await;
+        }
     }
 
     fn refill(&mut self) {
@@ -81,7 +103,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn burst_is_free_and_the_rest_is_paced() {
+    async fn burst_is_free_and_the_rest_is_throttled() {
         let mut limiter = RateLimiter::new(64 * 1024, 100_000);
         assert_eq!(limiter.read_limit(8_000), 8_000);
         assert_eq!(limiter.consume(100_000), None);

@@ -1,7 +1,12 @@
 //! One session with one server, and the requests on it.
 //!
-//! Four kinds share this interface: byte streams, streamable HTTP, HTTP+SSE of 2024-11-05, and servers
-//! in this process. Any number of requests may be in flight; each waits for its own response.
+//! [`Session`] is an enum of four kinds: byte streams, streamable HTTP, HTTP+SSE of 2024-11-05, and
+//! servers in this process. The first three exchange JSON-RPC messages: they implement
+//! [`JsonRpcSession`] and share [`Peer`]. Any number of requests may be in flight; each waits for
+//! its own response.
+//!
+//! A session does not reconnect. The owner of the server opens the next one. This module is internal
+//! to the switchboard crates.
 //!
 //! Invariant: every request ends as *answered*, *not sent* or *unknown*, and its error says which.
 
@@ -16,6 +21,7 @@ mod local;
 mod log_forwarding;
 pub mod pagination;
 mod peer;
+mod progress;
 pub mod query;
 mod reader;
 mod request;
@@ -42,10 +48,11 @@ use switchboard_wire::decode::{IncompleteResult, Page};
 use switchboard_wire::encode;
 use switchboard_wire::encode::InputResponses;
 use switchboard_wire::id::ServerName;
-use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
-use switchboard_wire::mcp::ClientCapabilities;
+use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::limits::LARGE;
 use switchboard_wire::mcp::{
-    CallToolResult, Era, Implementation, LogLevel, Progress, ServerCapabilities, ServerHello,
+    CallToolResult, ClientCapabilities, Era, Implementation, LogLevel, Progress,
+    ServerCapabilities, ServerHello,
 };
 use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::redact::Redactor;
@@ -57,26 +64,29 @@ pub use line::LineSession;
 use list_changes::{ListChangeKind, ListChanges};
 use list_kind::ListItem;
 pub use local::LocalSession;
-use peer::{Outgoing, Peer};
+use peer::{JsonRpcSession, Peer};
 use query::Query;
 use subscriptions::Subscriptions;
 pub use tasks::CallTarget;
 
-/// What all sessions of one server share.
+/// Settings and limits that all sessions of one server share.
 #[derive(Clone)]
 pub struct SessionContext {
     pub server: ServerName,
     pub limits: Arc<Limits>,
     /// Memory budget of the whole host.
-    pub budget: MemoryBudget,
-    /// Our name and version, as sent in the handshake.
+    pub budget: Budget,
+    /// Name and version of this client, sent in the handshake.
     pub client: Implementation,
+    /// Answers the requests of the server.
     pub handler: Arc<dyn ClientHandler>,
-    /// Limits on the server's requests. They outlive a session.
+    /// Rate limits on the requests of the server. A reconnect does not reset them.
     pub question_limits: Arc<QuestionLimits>,
-    /// Minimum level of the log messages that the server is asked to send.
+    /// Minimum level of the log messages that the server should send.
     pub log_level: Option<LogLevel>,
+    /// Receives every message that is sent or received.
     pub tap: Option<Arc<dyn WireTap>>,
+    /// Masks secrets in texts of the server.
     pub redactor: Redactor,
 }
 
@@ -89,19 +99,21 @@ impl fmt::Debug for SessionContext {
 }
 
 impl SessionContext {
-    /// What the server may ask for.
+    /// The requests that this client answers, as announced in the handshake.
     pub(crate) fn client_capabilities(&self) -> ClientCapabilities {
         self.handler.capabilities()
     }
 }
 
-/// A tool call.
+/// One `tools/call` request.
 #[derive(Debug)]
 pub struct ToolRequest<'a> {
     pub target: &'a dyn CallTarget,
     pub arguments: &'a Map<String, Value>,
+    /// The `traceparent` of the call (W3C Trace Context).
     pub trace: Option<&'a str>,
     pub deadline: Deadline,
+    /// Receives the progress of the call.
     pub progress: Option<mpsc::Sender<Progress>>,
     /// Answers to the previous `input_required` result of this call.
     pub input_responses: Option<&'a InputResponses>,
@@ -110,7 +122,7 @@ pub struct ToolRequest<'a> {
 /// An open session; cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Session {
-    /// Newline-delimited JSON-RPC over a byte stream.
+    /// A byte stream, such as stdio: newline-delimited JSON-RPC.
     Line(Arc<LineSession>),
     StreamableHttp(Arc<StreamableHttpSession>),
     /// HTTP+SSE of 2024-11-05.
@@ -119,18 +131,18 @@ pub enum Session {
     Local(Arc<LocalSession>),
 }
 
-/// The two ways to reach a server: JSON-RPC messages, or direct calls.
+/// How a session reaches its server: by JSON-RPC messages or by direct calls.
 enum Backend<'a> {
     JsonRpc(&'a Peer),
     Local(&'a LocalSession),
 }
 
-/// Identifies a session without keeping it open.
+/// Identifies a session of this process without keeping it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionKey(u64);
 
 impl SessionKey {
-    /// A key that no other session of this process has.
+    /// Returns a key that no other session of this process has.
     fn next() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(LAST.fetch_add(1, Ordering::Relaxed))
@@ -163,7 +175,7 @@ impl Session {
         }
     }
 
-    /// The server's capabilities. Those of a server in this process may change during the session.
+    /// The capabilities of the server. An in-process server may change them during the session.
     pub fn capabilities(&self) -> ServerCapabilities {
         match self.backend() {
             Backend::JsonRpc(peer) => peer
@@ -174,13 +186,14 @@ impl Session {
         }
     }
 
-    /// Whether the server is behind a URL: its session can be replaced at any time.
+    /// Whether the server is reached over HTTP. Such a server may end the session between two
+    /// requests.
     pub fn is_remote(&self) -> bool {
         matches!(self, Self::StreamableHttp(_) | Self::Sse2024(_))
     }
 
     /// Whether both handles belong to the same session.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_as(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 
@@ -212,7 +225,7 @@ impl Session {
             T::register_header_params(&mut page, http);
         }
         if let Some(peer) = self.peer().filter(|_| self.is_remote()) {
-            // The server knows our credential and may repeat it.
+            // The server received the credential of this client and may repeat it.
             let redactor = &peer.context.redactor;
             page.items.iter_mut().for_each(|item| item.redact(redactor));
         }
@@ -224,24 +237,27 @@ impl Session {
         &self,
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
-        // A block, so that its locals do not take space in the future while questions are answered.
+        // The block ends the lifetime of its locals, or they would enlarge the future while input
+        // requests are answered or a task is polled. All futures but that of a byte stream are
+        // boxed for the same reason.
         let incomplete = {
-            let (result, limits) = match self {
-                Self::Line(line) => (line.call_tool(request).await?, line.limits()),
+            let (result, peer) = match self {
+                Self::Line(line) => (line.call_tool(request).await?, line.peer()),
                 Self::StreamableHttp(http) => {
-                    (Box::pin(http.call_tool(request)).await?, http.limits())
+                    (Box::pin(http.call_tool(request)).await?, http.peer())
                 }
-                Self::Sse2024(sse) => (Box::pin(sse.call_tool(request)).await?, sse.limits()),
+                Self::Sse2024(sse) => (Box::pin(sse.call_tool(request)).await?, sse.peer()),
                 Self::Local(local) => return Box::pin(local.call_tool(request)).await,
             };
-            let max_blocks = limits.content_blocks;
+            let max_blocks = peer.context.limits.content_blocks;
             let decoded = if let Some(task) = tasks::created_task(self, request, &result) {
-                task.map_err(IncompleteResult::Invalid)
-                    .and_then(|task| Err(IncompleteResult::Task(task)))
-            } else if result.text.len() > LARGE_MESSAGE_BYTES {
-                let decode = move || decode::call_tool_result(&result, max_blocks);
-                Box::pin(run_blocking(decode)).await?
+                task.map_err(NoResult::Unusable)
+                    .and_then(|task| Err(NoResult::Task(task)))
+            } else if result.text.len() > LARGE {
+                let decode = move |result: &Answer| decode::call_tool_result(result, max_blocks);
+                Box::pin(decode_response(result, decode)).await?
             } else {
+                // Not through `decode_response`, whose future would enlarge this one.
                 decode::call_tool_result(&result, max_blocks)
             };
             match decoded {
@@ -275,10 +291,10 @@ impl Session {
     /// Sends `logging/setLevel` to a legacy server that has logging.
     pub(crate) async fn set_log_level(&self, deadline: Deadline) {
         let Some(peer) = self.peer() else { return };
-        let has_log = peer.handshake().is_some_and(|handshake| {
+        let has_logging = peer.handshake().is_some_and(|handshake| {
             handshake.version.era() == Era::Legacy && handshake.capabilities.logging
         });
-        let Some(level) = peer.context.log_level.filter(|_| has_log) else {
+        let Some(level) = peer.context.log_level.filter(|_| has_logging) else {
             return;
         };
         let query = Query::new("logging/setLevel", deadline).with("level", level.as_str());
@@ -287,26 +303,28 @@ impl Session {
         }
     }
 
-    /// Notifies a legacy server that the roots changed, if it was told that it has roots.
+    /// Notifies a legacy server that the roots changed, if the client has the roots capability.
     pub fn notify_roots_changed(&self) {
         let has_roots = self.peer().is_some_and(|peer| {
-            let version = peer.version();
-            version.is_some_and(|version| version.era() == Era::Legacy)
-                && peer.context.client_capabilities().roots
+            peer.era() == Some(Era::Legacy) && peer.context.client_capabilities().roots
         });
-        if !has_roots {
-            return;
+        if has_roots {
+            let method = "notifications/roots/list_changed";
+            self.send_notification(encode::notification(method, None::<()>));
         }
-        let line = encode::notification("notifications/roots/list_changed", None::<()>);
+    }
+
+    fn send_notification(&self, line: Vec<u8>) {
         match self {
-            Self::Line(session) => session.send_notification(line),
+            Self::Line(stream) => stream.send_notification(line),
             Self::StreamableHttp(http) => http.send_notification(line),
             Self::Sse2024(sse) => sse.send_notification(line),
             Self::Local(_) => {}
         }
     }
 
-    /// Waits for the next list change of this kind. Several changes since the last wait count as one.
+    /// Waits for the next list change of this kind. Several changes since the last wait count as
+    /// one.
     pub async fn list_changed(&self, kind: ListChangeKind) {
         self.list_changes().changed(kind).await;
     }
@@ -329,7 +347,7 @@ impl Session {
         }
     }
 
-    /// Waits until pending notifications to the server are sent.
+    /// Waits until the notifications that are being sent in the background are sent.
     pub(crate) async fn flush_notifications(&self) {
         if let Some(peer) = self.peer() {
             peer.flush_notifications().await;
@@ -339,11 +357,23 @@ impl Session {
     /// Ends the session. Requests in flight are lost.
     pub(crate) fn close(&self) {
         match self {
-            Self::Line(line) => line.close(SessionEnd::Closed),
-            Self::StreamableHttp(http) => http.close(),
-            Self::Sse2024(sse) => sse.close(),
+            Self::Line(line) => line.end(SessionEnd::Closed),
+            Self::StreamableHttp(http) => http.end(SessionEnd::Closed),
+            Self::Sse2024(sse) => sse.end(SessionEnd::Closed),
             Self::Local(local) => local.close(),
         }
+    }
+}
+
+/// Decodes a response, on a blocking thread if it is large.
+async fn decode_response<T: Send + 'static>(
+    response: Answer,
+    decode: impl FnOnce(&Answer) -> T + Send + 'static,
+) -> Result<T, RequestError> {
+    if response.text.len() > LARGE {
+        Box::pin(run_blocking(move || decode(&response))).await
+    } else {
+        Ok(decode(&response))
     }
 }
 

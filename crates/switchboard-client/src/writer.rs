@@ -1,9 +1,16 @@
 //! The write queue of one server: lines in, bytes to its stdin out.
 //!
-//! With no other request in flight, a caller writes its line directly. Otherwise it queues the line and
-//! wakes the writer task, which yields once, so that the other tasks of this polling round queue their
-//! lines, and then writes them all. The queue is bounded: a server that does not read its input blocks
-//! only its own callers.
+//! A line takes one of two ways, which [`WriteQueue::enqueue`] chooses:
+//!
+//! - No other request is in flight: the task of the caller writes the line itself. This saves the
+//!   switch to the writer task, and there is nothing to batch the line with.
+//! - Other requests are in flight: the line is queued and the writer task is woken. The writer task
+//!   first yields, so that all tasks that are ready in this round of polling can queue their lines,
+//!   too. Then it writes all queued lines together and flushes once.
+//!
+//! The queue is bounded: a server that does not read its input blocks only its own callers. Lines
+//! are written in the order in which they were enqueued: the direct way is taken only if the queue
+//! is empty and the writer task does not write.
 //!
 //! Invariant: for every line the queue knows whether a byte of it may have reached the server.
 
@@ -25,28 +32,33 @@ use switchboard_wire::sync::lock;
 
 pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Maximum size of one batch. Bounds how long cancelled requests stay beyond recall.
+/// Size of a batch: lines are added to it until it holds this many bytes. A request in a batch that
+/// is being written can no longer be cancelled without notifying the server.
 const BATCH_BYTES: usize = 256 * 1024;
 
 pub(crate) struct WriteQueue {
     state: Mutex<State>,
     /// Wakes the writer task.
     wake: Notify,
-    /// Wakes callers that wait for space.
+    /// Wakes the caller that waits for space.
     space_freed: Notify,
-    /// Held by the caller that is first in line for space, so that callers are served in order.
+    /// Held by the one caller that waits for `space_freed`. The lock is fair, so the others follow
+    /// in order.
     admission: tokio::sync::Mutex<()>,
+    /// Maximum size of the queue, in bytes.
     limit: usize,
-    budget: MemoryBudget,
+    /// Memory budget of the host, charged for long lines in the queue.
+    budget: Budget,
 }
 
 struct State {
+    /// Lines that the writer task has not taken yet.
     queue: LineQueue,
     /// The emptied queue of the previous batch, reused for its allocations.
     spare: LineQueue,
-    /// All lines were written but the last flush did not complete.
+    /// A line was written directly, but its flush did not complete. The writer task flushes.
     is_unflushed: bool,
-    /// `None` while the writer task writes, and after `close`.
+    /// `None` while the writer task writes, and after a failure or `close`.
     writer: Option<Writer>,
     /// Why nothing can be written any more.
     failure: Option<String>,
@@ -90,8 +102,9 @@ impl WriteQueue {
         }
     }
 
-    /// Sends a line. `in_flight` is the number of unanswered requests, this one included: a caller
-    /// that is alone gains nothing from a batch.
+    /// Writes a line directly or queues it; the head of this module says when. `in_flight` is the
+    /// number of requests in flight, including the one in this line. `id` is `None` for
+    /// notifications and responses.
     pub(crate) fn enqueue(
         &self,
         id: Option<u64>,
@@ -127,8 +140,8 @@ impl WriteQueue {
         self.limit
     }
 
-    /// Waits until the queue has space for a line of this size, or is closed. The caller enqueues its
-    /// line before it drops the guard: callers that wait are served in order.
+    /// Waits until the queue has space for a line of this size, or is closed. The caller must
+    /// enqueue its line before it drops the guard, or the next waiting caller could take the space.
     pub(crate) async fn wait_for_space(&self, size: usize) -> tokio::sync::MutexGuard<'_, ()> {
         let admission = self.admission.lock().await;
         loop {
@@ -157,6 +170,8 @@ impl WriteQueue {
         Ok(())
     }
 
+    /// Tries to write a line without waiting. Queues what the pipe does not accept, for the writer
+    /// task.
     fn write_directly(
         &self,
         state: &mut State,
@@ -166,20 +181,22 @@ impl WriteQueue {
         let Some(writer) = &mut state.writer else {
             return Ok(());
         };
-        // One attempt. If the pipe is full, the writer task registers its own waker.
+        // The waker does nothing: if the pipe is full, the writer task tries again and waits for
+        // it.
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut *writer).poll_write(&mut context, &line) {
             Poll::Ready(Ok(written)) if written == line.len() => {
                 match Pin::new(writer).poll_flush(&mut context) {
                     Poll::Ready(Ok(())) => return Ok(()),
                     Poll::Pending => state.is_unflushed = true,
-                    // The line may have arrived, so this is not an enqueue error: the writer task
-                    // ends the session, and the caller learns of it there.
+                    // Not an enqueue error, because the server may have received the line. The
+                    // writer task ends the session, which fails the request.
                     Poll::Ready(Err(error)) => state.failure = Some(error.to_string()),
                 }
             }
             Poll::Ready(Ok(written)) => {
-                // Not counted against the budget: a partly written line must be finished.
+                // Not charged to the budget, which could reject it: a partly written line must be
+                // finished.
                 state.queue.push(id, line, None);
                 state.queue.advance(written);
             }
@@ -195,7 +212,8 @@ impl WriteQueue {
         Ok(())
     }
 
-    /// Removes a request from the queue unless part of it was written. Returns whether it was removed.
+    /// Removes a request from the queue unless part of it was written. Returns whether it was
+    /// removed.
     pub(crate) fn cancel_unsent(&self, id: u64) -> bool {
         let was_queued = lock(&self.state).queue.remove_unsent(id);
         if was_queued {
@@ -211,10 +229,11 @@ impl WriteQueue {
         queued.unsent_requests().collect()
     }
 
-    /// Writes queued lines until a write fails or the queue is closed.
+    /// Runs the writer task: writes queued lines until a write fails or the queue is closed.
     pub(crate) async fn run(&self) -> Option<WriteFailed> {
         loop {
             self.wake.notified().await;
+            // Let the other tasks that are ready queue their lines first.
             tokio::task::yield_now().await;
             loop {
                 match self.next_batch() {
@@ -246,6 +265,7 @@ impl WriteQueue {
         self.space_freed.notify_waiters();
     }
 
+    /// Takes the writer and the lines of the next batch out of the queue.
     fn next_batch(&self) -> NextBatch {
         let mut state = lock(&self.state);
         let Some(writer) = state.writer.take() else {
@@ -270,10 +290,11 @@ impl WriteQueue {
         NextBatch::Write(writer, lines)
     }
 
-    fn return_writer(&self, writer: Writer, empty: LineQueue) {
+    /// Puts the writer back after a batch. Keeps the emptied queue for its allocations.
+    fn return_writer(&self, writer: Writer, emptied: LineQueue) {
         let mut state = lock(&self.state);
-        if empty.is_worth_recycling() {
-            state.spare = empty;
+        if emptied.is_worth_recycling() {
+            state.spare = emptied;
         }
         // If `close` ran during the write, the writer is dropped here.
         if state.failure.is_none() {
@@ -281,8 +302,8 @@ impl WriteQueue {
         }
     }
 
-    /// Records the failure. `writing` holds the lines of the failed batch that were not fully written.
-    fn fail(&self, error: String, writing: &LineQueue) -> WriteFailed {
+    /// Records a failure. `unwritten` holds the rest of the failed batch.
+    fn fail(&self, error: String, unwritten: &LineQueue) -> WriteFailed {
         let mut state = lock(&self.state);
         state.failure.get_or_insert_with(|| error.clone());
         state.writer = None;
@@ -291,7 +312,7 @@ impl WriteQueue {
         self.space_freed.notify_waiters();
         WriteFailed {
             error,
-            not_sent: writing
+            not_sent: unwritten
                 .unsent_requests()
                 .chain(queued.unsent_requests())
                 .collect(),
@@ -305,7 +326,7 @@ impl State {
     }
 }
 
-/// Writes all lines and flushes. After an error, `lines` holds what was not written.
+/// Writes all lines and flushes. After an error, `lines` holds the bytes that were not written.
 async fn write_all(writer: &mut Writer, lines: &mut LineQueue) -> io::Result<()> {
     while !lines.is_empty() {
         let write = |context: &mut Context<'_>| {
@@ -321,6 +342,7 @@ async fn write_all(writer: &mut Writer, lines: &mut LineQueue) -> io::Result<()>
 
 enum NextBatch {
     Write(Writer, LineQueue),
+    /// Nothing to write or flush.
     Empty,
     Failed(String),
     Closed,

@@ -216,7 +216,7 @@ impl ServerHandle {
         let mut state = self.state.clone();
         let is_replaced = |state: &State| {
             let session = state.session.as_ref();
-            session.is_some_and(|session| !session.is(lost)) || state.has_given_up()
+            session.is_some_and(|session| !session.is_same_as(lost)) || state.has_given_up()
         };
         let waited = tokio::time::timeout_at(deadline, state.wait_for(is_replaced)).await;
         waited.ok()?.ok()?.session.clone()

@@ -10,9 +10,9 @@ use switchboard_process::SpawnError;
 use super::negotiate::HandshakeRejection;
 use crate::auth::LoginRequired;
 use crate::connect_stage::ConnectStage;
-use crate::session::TransportFailure;
+use crate::session::{RequestError, TransportFailure};
 
-/// Why a connection attempt failed, or why a session ended.
+/// Why a connection attempt failed, or why an established session ended.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConnectError {
     /// The child process was not started.
@@ -21,7 +21,7 @@ pub enum ConnectError {
     /// The embedder's [`Connector`](switchboard_wire::Connector) failed.
     #[error("could not connect: {0}")]
     Connector(String),
-    /// The in-process server returned invalid capabilities or panicked.
+    /// The in-process server panicked while it described itself.
     #[error("{0}")]
     Defective(String),
     /// The process exited or the stream ended.
@@ -114,7 +114,7 @@ impl ConnectError {
         }
     }
 
-    /// The delay that the server asked for.
+    /// The delay before the next attempt that the server asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unreachable(failure) => failure.retry_after,
@@ -122,16 +122,34 @@ impl ConnectError {
         }
     }
 
-    /// Whether the server was running but no session was established.
+    /// Whether the server was reached but no session was established.
     pub(super) fn failed_in_handshake(&self) -> bool {
         matches!(self.stage(), ConnectStage::Alive | ConnectStage::Handshake)
     }
 
-    /// The error of a URL at which the second HTTP transport failed as well.
+    /// The error for a URL at which both HTTP transports failed. `self` is that of streamable HTTP.
     pub(super) fn into_no_transport(self) -> Self {
         match self {
             Self::NotStreamable(failure) => Self::NoHttpTransport(failure),
             other => other,
         }
+    }
+}
+
+/// Maps the error of the first HTTP request of an attempt.
+pub(super) fn http_connect_error(error: RequestError) -> ConnectError {
+    match error {
+        RequestError::NeedsLogin(login) => ConnectError::NeedsLogin(login),
+        RequestError::Transport(failure) => match failure.status {
+            Some(400 | 404 | 405) => ConnectError::NotStreamable(failure),
+            _ => ConnectError::Unreachable(failure),
+        },
+        RequestError::InvalidResponse(error) => {
+            ConnectError::Rejected(HandshakeRejection::InvalidResponse(error))
+        }
+        RequestError::ErrorResponse(error) => {
+            ConnectError::Rejected(HandshakeRejection::ErrorResponse(error))
+        }
+        other => ConnectError::Unreachable(TransportFailure::unknown(other.to_string())),
     }
 }

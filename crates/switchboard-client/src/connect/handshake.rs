@@ -12,7 +12,7 @@ use super::negotiate::{
 };
 use crate::deadlines::Deadlines;
 use crate::session::http::{Sse2024Session, StreamableHttpSession};
-use crate::session::{Deadline, LineSession, RequestError, TransportFailure};
+use crate::session::{Deadline, LineSession, RequestError, Session, TransportFailure};
 use switchboard_wire::decode;
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
 use switchboard_wire::mcp::{ProtocolVersion, ServerHello};
@@ -20,9 +20,9 @@ use switchboard_wire::mcp::{ProtocolVersion, ServerHello};
 /// The first request of a handshake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstRequest {
-    /// `server/discover`, which tells the era of the server.
+    /// `server/discover`, the probe that finds out the era of the server.
     Discover,
-    /// `initialize`, which only legacy servers know.
+    /// `initialize`, which only legacy servers support.
     Initialize,
 }
 
@@ -54,7 +54,7 @@ pub(super) trait HandshakeTransport {
     /// Sends `notifications/initialized`.
     fn send_initialized(&self, version: ProtocolVersion) -> impl Future<Output = ()> + Send;
 
-    /// Completes when a message of the server was lost because other output precedes it on its line.
+    /// Waits until a message of the server is lost because other output precedes it on its line.
     fn message_lost(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -110,8 +110,28 @@ impl HandshakeTransport for Arc<StreamableHttpSession> {
     }
 }
 
-/// HTTP+SSE of 2024-11-05 has the legacy handshake only.
-pub(super) async fn shake_hands_sse_2024(
+/// Performs the handshake on any transport. Returns `None` for a server in this process, which has
+/// none.
+pub(super) async fn negotiate_session(
+    session: &Session,
+    first: FirstRequest,
+    remaining: Duration,
+    deadlines: &Deadlines,
+) -> Result<Option<ServerHello>, HandshakeError> {
+    let handshake = match session {
+        Session::Line(line) => shake_hands(line, first, remaining, deadlines).await?,
+        Session::StreamableHttp(http) => {
+            // Boxed because this future is larger than those of the other transports.
+            Box::pin(shake_hands(http, first, remaining, deadlines)).await?
+        }
+        Session::Sse2024(sse) => initialize_sse_2024(sse, remaining).await?,
+        Session::Local(_) => return Ok(None),
+    };
+    Ok(Some(handshake))
+}
+
+/// Performs the handshake of HTTP+SSE of 2024-11-05, which is always `initialize`.
+async fn initialize_sse_2024(
     session: &Arc<Sse2024Session>,
     remaining: Duration,
 ) -> Result<ServerHello, HandshakeError> {
@@ -124,14 +144,14 @@ pub(super) async fn shake_hands_sse_2024(
     Ok(handshake)
 }
 
-/// Negotiates the era and the version by the table in [`super::negotiate`].
-pub(super) async fn shake_hands(
+/// Performs the handshake of the transports that serve both eras.
+async fn shake_hands(
     transport: &impl HandshakeTransport,
-    opening: FirstRequest,
+    first: FirstRequest,
     remaining: Duration,
     deadlines: &Deadlines,
 ) -> Result<ServerHello, HandshakeError> {
-    if opening == FirstRequest::Initialize {
+    if first == FirstRequest::Initialize {
         let initialize = initialize(transport, ProtocolVersion::LATEST_LEGACY, remaining);
         return tokio::select! {
             biased;
@@ -174,7 +194,8 @@ pub(super) async fn shake_hands(
     }
 }
 
-/// Sends `initialize` while the response to the probe is outstanding. The first usable response wins.
+/// Sends `initialize` while the response to the probe is outstanding. The first usable response
+/// wins.
 async fn initialize_and_wait(
     transport: &impl HandshakeTransport,
     mut probe: impl Future<Output = Result<RawResult, RequestError>> + Unpin,
@@ -204,8 +225,8 @@ async fn initialize_and_wait(
 }
 
 fn lost_response() -> HandshakeRejection {
-    let why = "other output precedes it on its line";
-    HandshakeRejection::InvalidResponse(InvalidMessage::Malformed(why.to_owned()))
+    let reason = "other output precedes it on its line";
+    HandshakeRejection::InvalidResponse(Problem::Malformed(reason.to_owned()))
 }
 
 fn probe_outcome(outcome: Result<RawResult, RequestError>) -> Result<ProbeOutcome, HandshakeError> {
@@ -227,8 +248,8 @@ fn probe_outcome(outcome: Result<RawResult, RequestError>) -> Result<ProbeOutcom
     })
 }
 
-/// Whether an HTTP error means that the server does not know the method. A required login, overload or a
-/// server error says nothing about that.
+/// Whether an HTTP error means that the server does not know the method. A required login, an
+/// overload or a server error can occur for any method.
 fn means_unknown_method(failure: &TransportFailure) -> bool {
     match failure.status {
         Some(401 | 403 | 407 | 408 | 425 | 429) | None => false,

@@ -1,7 +1,8 @@
 //! Decides which protocol version to use, from the outcome of the probe or of `initialize`.
 //!
-//! Pure. Invariants: falling back to the legacy era does not depend on a particular error code, and an
-//! unknown version is never accepted.
+//! Pure functions: [`super::handshake`] sends the requests. Invariants: any error means a legacy
+//! server, except for the codes that only modern servers send; an unknown version is never
+//! accepted.
 
 use switchboard_wire::decode::{DiscoverResult, InitializeResult, ServerDescription};
 use switchboard_wire::jsonrpc::InvalidMessage;
@@ -95,7 +96,8 @@ fn after_error(error: ErrorObject, request: ProbeRequest) -> AfterProbe {
             let supported = supported_versions(&error);
             match newest_common(&supported) {
                 Some(version) if version.era() == Era::Legacy => AfterProbe::Initialize(version),
-                // Even with the version that it just rejected: it may not have been ready.
+                // Repeat even the version that was just rejected: the server may have been
+                // starting.
                 Some(version) if !request.is_repeated => AfterProbe::ProbeAgain(version),
                 _ => AfterProbe::Reject(HandshakeRejection::NoCommonVersion(supported)),
             }
@@ -230,7 +232,7 @@ mod tests {
             after_probe(error_response(code, Some(older)), REQUEST),
             AfterProbe::Initialize(LEGACY)
         );
-        // Says that it does not speak the very version it lists: it is request once more, not for ever.
+        // The server lists the version that it rejects. The probe is repeated once.
         let same = error_response(code, Some(r#"{"supported":["2026-07-28"]}"#));
         let again = ProbeRequest {
             is_repeated: true,

@@ -1,7 +1,10 @@
 //! Absolute and idle time limits of requests.
 //!
-//! [`Deadline`] says how long a request may take. [`ActivityClock`] records when the server was last
-//! active and for how long the user was being asked: that time does not count against any deadline.
+//! [`Deadline`] is the limit of one request. [`ActivityClock`] is shared by the requests of a
+//! session: it records the last activity of the server, and pauses all deadlines while the user is
+//! being asked.
+//!
+//! Invariant: the time that the user takes to answer does not count against any deadline.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +17,7 @@ use switchboard_wire::sync::lock;
 /// How often a deadline is checked again while the user is being asked.
 const RECHECK_WHILE_PAUSED: Duration = Duration::from_secs(1);
 
-/// The activity of one session.
+/// The clock of one session: last activity of the server, and pauses.
 #[derive(Debug)]
 pub(crate) struct ActivityClock {
     started_at: Instant,
@@ -114,8 +117,9 @@ pub struct Deadline {
 /// A deadline that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expired {
+    /// The limit that passed.
     pub(crate) after: Duration,
-    /// The server was idle for too long; otherwise the request took too long in total.
+    /// Whether the idle limit passed. Otherwise the absolute deadline passed.
     pub(crate) idle: bool,
 }
 
@@ -156,6 +160,7 @@ impl Deadline {
         self.idle
     }
 
+    /// Starts the deadline of a request in the session with this clock.
     pub(crate) fn start(self, clock: &ActivityClock) -> RunningDeadline {
         RunningDeadline {
             deadline: self,
@@ -211,7 +216,7 @@ impl RunningDeadline {
         })
     }
 
-    /// The remaining deadline after activity that concerns this request alone.
+    /// The rest of this deadline, with the idle limit restarted.
     pub(crate) fn after_activity(&self, clock: &ActivityClock) -> Deadline {
         let now = Instant::now();
         Deadline {
@@ -221,7 +226,7 @@ impl RunningDeadline {
         }
     }
 
-    /// When the deadline passes if nothing else happens.
+    /// When the deadline passes, unless activity or a pause postpones it.
     pub(crate) fn end(&self, clock: &ActivityClock) -> Instant {
         self.end_and_cause(clock).0
     }

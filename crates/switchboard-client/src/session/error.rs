@@ -21,7 +21,7 @@ pub enum SessionEnd {
     },
     /// Reading or writing failed.
     Io(String),
-    /// The server wrote a message that never ends.
+    /// The server sent a message without an end: much longer than the size limit.
     Unterminated,
     /// The server cannot be reached, or does not respond.
     Unreachable(String),
@@ -88,8 +88,9 @@ pub enum RequestError {
     NeedsLogin(Box<LoginRequired>),
     #[error("{}{}", timeout_message(*.after, *.idle), unknown_ids_note(*.saw_unknown_ids))]
     TimedOut {
+        /// The limit that passed.
         after: Duration,
-        /// The server was inactive for `after`; otherwise the request took `after` in total.
+        /// Whether the idle limit passed. Otherwise the absolute deadline passed.
         idle: bool,
         delivery: Delivery,
         /// The server sent responses with unknown ids after the request was sent.
@@ -104,7 +105,7 @@ pub struct TransportFailure {
     pub delivery: Delivery,
     /// Status of the HTTP response, if there was one.
     pub status: Option<u16>,
-    /// How long the server asks to wait before the next request.
+    /// The delay before the next request that the server asked for (`Retry-After`).
     pub(crate) retry_after: Option<Duration>,
     pub message: String,
     /// What the user can do about it.
@@ -138,7 +139,8 @@ impl RequestError {
         }
     }
 
-    /// The field of [`Limits`](crate::limits::Limits) that prevented the request from being sent, if any.
+    /// The field of [`Limits`](switchboard_wire::Limits) that prevented the request from being
+    /// sent, if any.
     pub fn limit(&self) -> Option<&'static str> {
         match self {
             Self::WriteQueueFull { .. } => Some("write_queue_bytes"),
@@ -158,7 +160,7 @@ fn timeout_message(after: Duration, idle: bool) -> String {
     }
 }
 
-/// An addition to a timeout message when the server responds under wrong ids.
+/// The part of a timeout message that reports responses with unknown ids.
 pub fn unknown_ids_note(saw_unknown_ids: bool) -> &'static str {
     if saw_unknown_ids {
         " (the server sent responses with unknown request ids)"

@@ -1,23 +1,27 @@
 //! Sessions with servers behind a URL.
 //!
 //! Two transports: [`StreamableHttpSession`], in both eras, with one HTTP exchange per request, and
-//! [`Sse2024Session`], the transport of 2024-11-05, with all responses on one event stream. They share
-//! how a request is authorized and sent ([`authorized`]), how messages are dispatched ([`dispatch`]) and
-//! what an HTTP status means ([`status`]).
+//! [`Sse2024Session`], the transport of 2024-11-05, with all responses on one event stream. Both
+//! are built on [`http_core`]; both authorize requests with [`authorized`], read events with
+//! [`event_stream`], dispatch messages with [`dispatch`] and map error statuses with [`status`].
 //!
 //! Invariant: a request is sent again only if the server cannot have executed it: no byte of it was
 //! sent, or the server said that it did not accept it.
 
 mod authorized;
+
 mod dispatch;
+mod event_stream;
 mod exchange;
 mod health;
+mod http_core;
 mod listen;
-mod notifications;
+mod request_headers;
 mod sse_2024;
 mod status;
 mod streamable;
 
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -34,6 +38,12 @@ const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The body of a POST: one message without its line end.
+fn post_body(mut line: Vec<u8>) -> Bytes {
+    line.pop();
+    line.into()
+}
 
 /// Content type of a response.
 #[derive(Debug, PartialEq, Eq)]

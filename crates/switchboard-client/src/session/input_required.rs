@@ -3,7 +3,8 @@
 //! Each round is a request with its own id. The time that the user takes does not count against the
 //! deadline of the call, and other calls do not wait for it.
 //!
-//! Invariant: a call that had a round never fails as *not sent*, because the server knows of it.
+//! Invariant: a call that had a round never fails as *not sent*, because the server received its
+//! first request.
 
 use std::time::Duration;
 
@@ -19,13 +20,13 @@ use switchboard_wire::encode::InputResponses;
 use switchboard_wire::jsonrpc::InvalidMessage;
 use switchboard_wire::mcp::{CallToolResult, Era, ErrorObject};
 
-/// Delay before a request is repeated although the server asked for nothing. Multiplied by the number
-/// of the round.
+/// Delay before a request is repeated if the server sent no input requests. Multiplied by the
+/// number of the round.
 const EMPTY_ROUND_DELAY: Duration = Duration::from_millis(250);
 /// Maximum length of a method name in an error message, in characters.
 const MAX_METHOD_CHARS: usize = 64;
 
-/// Answers what the server asked for and sends the call again, which may lead to another round.
+/// Answers the input requests and repeats the call, which may lead to another round.
 pub(super) fn answer_and_repeat<'a>(
     session: &'a Session,
     request: &'a ToolRequest<'a>,
@@ -44,7 +45,7 @@ pub(super) fn answer_and_repeat<'a>(
     })
 }
 
-/// Answers what the server asked for. Returns the answers for the next request and its deadline.
+/// Answers the input requests. Returns the answers for the next request, and its deadline.
 pub(super) async fn next_round(
     session: &Session,
     previous: Option<&InputResponses>,
@@ -56,10 +57,7 @@ pub(super) async fn next_round(
             "an in-process server cannot return `input_required`",
         ));
     };
-    let is_modern = peer
-        .version()
-        .is_some_and(|version| version.era() == Era::Modern);
-    if !is_modern {
+    if peer.era() != Some(Era::Modern) {
         return Err(invalid_response(
             "it is `input_required`, which its protocol version does not have",
         ));
@@ -99,14 +97,14 @@ async fn answer_round(
     }
     Ok(InputResponses {
         number,
-        responses: answers(peer, input.requests).await?,
+        responses: answer_all(peer, input.requests).await?,
         state: input.state,
     })
 }
 
-/// Answers all requests, one after the other. All are validated before the first one is answered: a
-/// round that cannot be answered completely is not answered at all.
-pub(super) async fn answers(
+/// Answers all input requests, one after the other. All are validated first, so that the user is
+/// not asked anything if the round cannot be completed.
+pub(super) async fn answer_all(
     peer: &Peer,
     requests: Vec<InputRequest>,
 ) -> Result<Map<String, Value>, RequestError> {
@@ -141,8 +139,8 @@ pub(super) fn invalid_response(reason: impl Into<String>) -> RequestError {
     RequestError::InvalidResponse(InvalidMessage::Malformed(reason.into()))
 }
 
-/// Replaces *not sent* by *unknown*: a later round that was not sent belongs to a call that the server
-/// knows of.
+/// Replaces the delivery *not sent* by *unknown*, for errors of a later round: the server received
+/// the first request of the call.
 pub(super) fn never_not_sent(error: RequestError) -> RequestError {
     let delivery = Delivery::Unknown;
     match error {

@@ -1,7 +1,7 @@
 //! A session over a byte stream: newline-delimited JSON-RPC, many requests in flight.
 //!
-//! Three tasks serve it: the reader (`reader.rs`), the writer and the deadline timer. Callers wait for
-//! their own responses and decode them in their own task.
+//! Three tasks serve it: the reader (`reader.rs`), the writer and the deadline timer. Callers wait
+//! for their own responses and decode them in their own task.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::deadline::Deadline;
-use super::peer::{Outgoing, Peer};
+use super::peer::{JsonRpcSession, Peer};
 use super::query::Query;
 use super::request::RequestOptions;
 use super::request_table::{Reply, RequestKind, RequestTable};
@@ -22,32 +22,34 @@ use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::deadlines::Deadlines;
 use crate::wire_tap::Direction;
 use crate::writer::{EnqueueError, WriteQueue};
-use switchboard_wire::Limits;
+use switchboard_wire::ByteStreams;
 use switchboard_wire::encode;
 use switchboard_wire::encode::{InputResponses, ListChangeFilter, ResourceFilter};
 use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::{Era, ProtocolVersion, ServerHello};
-use switchboard_wire::sync::{CachePadded as Apart, lock};
+use switchboard_wire::sync::{CachePadded, lock};
 
 /// How long responses are still read after a write failed.
 const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(500);
 
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
-use switchboard_wire::ByteStreams;
-
+/// A session over a byte stream.
+///
+/// Threads of different callers write to `writer` and `requests` at the same time. The padding
+/// keeps these writes from evicting the other fields from the caches of other cores.
 #[repr(align(64))]
 pub struct LineSession {
     pub(super) peer: Peer,
-    pub(super) writer: Apart<WriteQueue>,
-    pub(super) requests: Apart<Mutex<RequestTable>>,
+    pub(super) writer: CachePadded<WriteQueue>,
+    pub(super) requests: CachePadded<Mutex<RequestTable>>,
     /// Wakes the deadline timer when a request has an earlier deadline than the timer waits for.
     pub(super) deadline_moved: Notify,
     /// An excerpt of the last line on stdout that was not a message.
     pub(super) stray_output: Mutex<Option<String>>,
-    /// Cancelled when a message did not start its line and was lost.
+    /// Cancelled when a message was lost because other output precedes it on its line.
     pub(super) message_lost: CancellationToken,
-    /// Cancelled when the server process has exited, or the stream is closed for good.
+    /// Cancelled when the connection is torn down, after the child has exited.
     pub(super) server_gone: CancellationToken,
 }
 
@@ -60,7 +62,8 @@ impl std::fmt::Debug for LineSession {
 }
 
 impl LineSession {
-    /// Spawns the tasks of the session. They end with the streams, or when `server_gone` is cancelled.
+    /// Spawns the tasks of the session. They end with the streams, or when `server_gone` is
+    /// cancelled.
     pub(crate) fn spawn(
         streams: ByteStreams,
         context: SessionContext,
@@ -68,12 +71,12 @@ impl LineSession {
         server_gone: CancellationToken,
     ) -> Arc<Self> {
         let session = Arc::new(Self {
-            writer: Apart(WriteQueue::new(
+            writer: CachePadded(WriteQueue::new(
                 streams.writer,
                 context.limits.write_queue_bytes,
                 context.budget.clone(),
             )),
-            requests: Apart::default(),
+            requests: CachePadded::default(),
             deadline_moved: Notify::new(),
             stray_output: Mutex::default(),
             message_lost: CancellationToken::new(),
@@ -84,10 +87,6 @@ impl LineSession {
         tasks.spawn(Arc::clone(&session).write_all());
         tasks.spawn(Arc::clone(&session).run_deadlines());
         session
-    }
-
-    pub(super) fn limits(&self) -> &Limits {
-        &self.peer.context.limits
     }
 
     /// Completes the handshake.
@@ -149,22 +148,22 @@ impl LineSession {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<RawResult, RequestError> {
-        let offers = self.peer.context.client_capabilities();
+    ) -> Result<Answer, RequestError> {
+        let capabilities = self.peer.context.client_capabilities();
         let options = RequestOptions {
             kind: RequestKind::Handshake,
             ..RequestOptions::ordinary(deadline)
         };
         self.request(options, |id| {
-            let params = encode::initialize(version, offers, &self.peer.context.client);
+            let params = encode::initialize(version, capabilities, &self.peer.context.client);
             encode::request(id, "initialize", params)
         })
         .await
     }
 
-    /// Subscribes to list changes of a modern server with one long-lived `subscriptions/listen`. Legacy
-    /// servers send these notifications without a subscription.
-    pub(crate) async fn listen(self: Arc<Self>, interests: ListChangeFilter) {
+    /// Subscribes to list changes of a modern server with one long-lived `subscriptions/listen`.
+    /// Legacy servers send these notifications without a subscription.
+    pub(crate) async fn listen(self: Arc<Self>, interests: Interests) {
         let options = RequestOptions {
             kind: RequestKind::LongLived,
             ..RequestOptions::ordinary(Deadline::after(Deadlines::MAX))
@@ -228,7 +227,7 @@ impl LineSession {
         in_flight: usize,
     ) -> Result<(), RequestError> {
         if self.peer.context.tap.is_some() {
-            // A line that does not fit is tapped later, when it is accepted.
+            // A line that the queue rejects is enqueued again later. Tap it then, not twice.
             if !self.writer.has_space(line.len()) {
                 let limit = self.writer.limit();
                 return Err(RequestError::WriteQueueFull { limit });
@@ -269,12 +268,12 @@ impl LineSession {
         }
         // The server may still answer the requests that it received.
         let _ = tokio::time::timeout(READ_AFTER_WRITE_ERROR, self.ended()).await;
-        self.close(end);
+        self.end(end);
     }
 
-    /// Fails requests whose deadline passed. One timer serves the whole session, because nearly every
-    /// request is answered long before its deadline. It fires at the earliest deadline known to the
-    /// table, never later.
+    /// Runs the deadline timer, which fails requests whose deadline passed. One timer serves the
+    /// whole session, because nearly every request is answered long before its deadline. The timer
+    /// fires at the earliest deadline in the table.
     async fn run_deadlines(self: Arc<Self>) {
         loop {
             let next_check = self.fail_overdue();
@@ -316,21 +315,35 @@ impl LineSession {
         lock(&self.stray_output).clone()
     }
 
-    /// Waits until a message is lost because it did not start its line.
+    /// Waits until a message is lost because other output precedes it on its line.
     pub(crate) async fn message_lost(&self) {
         self.message_lost.cancelled().await;
     }
 
-    pub(crate) fn lost_a_message(&self) -> bool {
+    /// Whether a message was lost because other output precedes it on its line.
+    pub(crate) fn has_lost_message(&self) -> bool {
         self.message_lost.is_cancelled()
     }
 
     pub(crate) async fn ended(&self) -> SessionEnd {
         self.peer.ended().await
     }
+}
 
-    /// Ends the session. Each request in flight fails with its delivery.
-    pub(crate) fn close(&self, end: SessionEnd) {
+impl JsonRpcSession for LineSession {
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn send_notification(self: &Arc<Self>, line: Vec<u8>) {
+        // Fails if the queue is full because the server does not read its input, or after the end.
+        if self.send(None, line).is_err() {
+            tracing::debug!(server = %self.peer.context.server, "notification not sent");
+        }
+    }
+    /// Ends the session. The delivery of a request in flight is *not sent* if it is still in the
+    /// write queue, else *unknown*.
+    fn end(&self, end: SessionEnd) {
         let in_flight = lock(&self.requests).end(end.clone());
         let not_sent = self.writer.cancel_all_unsent();
         for (id, request) in in_flight {
@@ -346,18 +359,5 @@ impl LineSession {
         }
         self.writer.close();
         self.peer.end(end);
-    }
-}
-
-impl Outgoing for LineSession {
-    fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    fn send_notification(self: &Arc<Self>, line: Vec<u8>) {
-        // The queue is full if the server does not read its input.
-        if self.send(None, line).is_err() {
-            tracing::debug!(server = %self.peer.context.server, "message not sent");
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Counts `list_changed` notifications per kind, and records whether they can arrive.
 //!
-//! A server that announces changes may still be unable to: over HTTP it needs an open stream, and in the
-//! modern era it must accept the subscription. Invariant: a kind counts as receivable only while a
-//! notification of it would arrive.
+//! A server may announce change notifications that cannot arrive: over HTTP they need an open
+//! stream, and in the modern era an accepted subscription. Invariant: a kind counts as receivable
+//! only while a notification of this kind would arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -30,14 +30,14 @@ pub(crate) struct ListChanges {
     tools: ChangeCounter,
     resources: ChangeCounter,
     prompts: ChangeCounter,
-    /// Id of the open `subscriptions/listen` request. Zero, which is never an id, without one.
+    /// Id of the open `subscriptions/listen` request, or zero. Ids begin at one.
     listen_request: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct ChangeCounter {
     count: AtomicU64,
-    /// Holds one permit, however many notifications arrived.
+    /// Stores at most one permit: several notifications wake the waiting task once.
     changed: Notify,
     can_arrive: AtomicBool,
 }
@@ -66,8 +66,8 @@ impl ListChanges {
 
     /// Whether a notification of this kind would arrive.
     pub(super) fn can_arrive(&self, kind: ListChangeKind) -> bool {
-        // Acquire pairs with the Release store in `set_receivable`: a reader of `true` also sees the
-        // counts that were recorded before.
+        // Acquire pairs with the Release store in `set_receivable`: a reader of `true` also sees
+        // the counts that were recorded before.
         self.counter(kind).can_arrive.load(Ordering::Acquire)
     }
 
@@ -130,12 +130,12 @@ impl ListChanges {
         }
     }
 
-    /// Number of notifications of this kind. The list is unchanged while the number is.
+    /// Number of notifications of this kind. While it stays the same, so does the list.
     pub(super) fn count(&self, kind: ListChangeKind) -> u64 {
         self.counter(kind).count.load(Ordering::Relaxed)
     }
 
-    /// Waits for a change since the last call.
+    /// Waits for a notification of this kind since the last call.
     pub(super) async fn changed(&self, kind: ListChangeKind) {
         self.counter(kind).changed.notified().await;
     }

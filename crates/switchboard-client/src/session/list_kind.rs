@@ -23,7 +23,8 @@ pub trait ListItem: Sized + Send + Sync + 'static {
     const CHANGE_KIND: ListChangeKind;
     /// The field of [`Limits`] that bounds the number of items.
     const LIMIT: &'static str;
-    const ITEM: DecodeItem<Self>;
+    /// Decodes one item.
+    const ITEM: Item<Self>;
 
     /// Whether a server with these capabilities has the listing.
     fn is_offered(capabilities: &ServerCapabilities) -> bool;
@@ -36,13 +37,14 @@ pub trait ListItem: Sized + Send + Sync + 'static {
     /// Masks secrets in texts. Values that are sent back to the server stay as they are.
     fn redact(&mut self, redactor: &Redactor);
 
-    /// The items of a server in this process.
+    /// Lists the items of a server in this process.
     fn list_local(server: &dyn LocalServer) -> Vec<Self>;
 
     /// The name or URI that identifies the item in requests.
     fn key(&self) -> &str;
 
-    /// Lets an HTTP session learn which tool arguments it must repeat in headers.
+    /// Records which tool arguments an HTTP session must repeat in headers, and removes tools that
+    /// cannot be called over HTTP. Does nothing for other items.
     fn register_header_params(_: &mut Page<Self>, _: &StreamableHttpSession) {}
 }
 

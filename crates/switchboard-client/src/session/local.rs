@@ -1,7 +1,7 @@
 //! A session with a server in this process: direct calls, no JSON, no handshake.
 //!
-//! A panic of the server fails the one request. A call that never returns ends at its deadline.
-//! Invariant: closing the session drops its requests; the server itself lives on.
+//! A panic of the server fails one request, and a call that does not return fails at its deadline.
+//! Invariant: closing the session drops the requests in flight and does not stop the server.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +29,10 @@ use switchboard_wire::mcp::{
 };
 use switchboard_wire::{LocalCall, LocalServer, ProgressSink, ServerNotification};
 
+/// Reason for the end of subscriptions to a server without notifications.
+const NO_NOTIFICATIONS: &str = "the server does not send notifications";
+
+/// A session with a server in this process.
 pub struct LocalSession {
     pub(super) key: SessionKey,
     server: Arc<dyn LocalServer>,
@@ -44,7 +48,7 @@ pub struct LocalSession {
 impl std::fmt::Debug for LocalSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LocalSession")
-            .field("hello", &self.handshake)
+            .field("handshake", &self.handshake)
             .finish_non_exhaustive()
     }
 }
@@ -57,13 +61,15 @@ impl LocalSession {
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Result<Arc<Self>, String> {
-        // Subscribe before anything is listed, or a change in between is lost.
+        // Subscribe to notifications before the first listing, or a change between the two is lost.
         let describe = || (server.notifications(), handshake_of(&*server));
         let described = catch_unwind(AssertUnwindSafe(describe));
         let (notifications, handshake) = described.map_err(|payload| {
-            let what = "the server's description (notifications, capabilities, implementation)";
             let message = panic_message(payload.as_ref()).unwrap_or("no message");
-            format!("{what} panicked: {message}; this is a bug in the server")
+            format!(
+                "describing the server (notifications, capabilities, implementation) panicked: \
+                 {message}; this is a bug in the server"
+            )
         })?;
         let session = Arc::new(Self {
             key: SessionKey::next(),
@@ -149,7 +155,7 @@ impl LocalSession {
         let mut page = Page::single(Vec::with_capacity(items.len()));
         for (index, item) in items.into_iter().enumerate() {
             if index > T::max_items(&self.limits) {
-                // One item more than the limit stays in the page, so that the caller sees the excess.
+                // Keep one item more than the limit: it tells the caller that the listing is cut.
                 break;
             }
             if item.key().is_empty() {
@@ -187,7 +193,7 @@ impl LocalSession {
         Ok(result)
     }
 
-    pub(super) async fn read(
+    pub(super) async fn read_resource(
         &self,
         uri: &str,
         deadline: Deadline,
@@ -200,7 +206,7 @@ impl LocalSession {
         Ok(result)
     }
 
-    pub(super) async fn prompt(
+    pub(super) async fn get_prompt(
         &self,
         name: &str,
         arguments: &BTreeMap<String, String>,
@@ -214,21 +220,23 @@ impl LocalSession {
         Ok(result)
     }
 
-    /// Runs work of the server until its deadline, or until the session ends.
+    /// Awaits `work` until the deadline or the end of the session. `name` names it in the error for
+    /// a panic.
     async fn run_until_deadline<T>(
         &self,
         deadline: Deadline,
         work: impl Future<Output = Result<T, ErrorObject>>,
-        what: impl FnOnce() -> String,
+        name: impl FnOnce() -> String,
     ) -> Result<T, RequestError> {
         let running = deadline.start(&self.clock);
-        // Not subject to the coop budget, or work that always exhausts it would starve the timer.
+        // Exempt the timer from tokio's coop budget: work that always exhausts the budget would
+        // starve it.
         let expired = unconstrained(running.expired(&self.clock));
         tokio::select! {
             biased;
             outcome = AssertUnwindSafe(work).catch_unwind() => match outcome {
                 Ok(result) => result.map_err(RequestError::ErrorResponse),
-                Err(_) => Err(panicked(&what())),
+                Err(_) => Err(panicked(&name())),
             },
             () = self.stop.cancelled() => Err(RequestError::Lost {
                 delivery: Delivery::Unknown,
@@ -239,9 +247,6 @@ impl LocalSession {
     }
 }
 
-/// Why nothing is heard of a server.
-const NO_NOTIFICATIONS: &str = "the server says nothing by itself";
-
 fn handshake_of(server: &dyn LocalServer) -> ServerHello {
     ServerHello::new(
         ProtocolVersion::LATEST_MODERN,
@@ -251,21 +256,21 @@ fn handshake_of(server: &dyn LocalServer) -> ServerHello {
     )
 }
 
-fn panicked(what: &str) -> RequestError {
+fn panicked(name: &str) -> RequestError {
     RequestError::ErrorResponse(ErrorObject::new(
         ErrorObject::INTERNAL,
-        format!("{what} panicked"),
+        format!("{name} panicked"),
     ))
 }
 
-/// Keeps no more than `most`, and says how many that leaves out.
-fn truncate_counting<T>(items: &mut Vec<T>, most: usize) -> usize {
-    let left_out = items.len().saturating_sub(most);
-    items.truncate(most);
-    left_out
+/// Truncates to `max` items. Returns the number of items that were dropped.
+fn truncate_counting<T>(items: &mut Vec<T>, max: usize) -> usize {
+    let dropped = items.len().saturating_sub(max);
+    items.truncate(max);
+    dropped
 }
 
-/// Restarts the idle timeout of a call with every progress note, and forwards the note.
+/// Forwards the progress of a call and restarts its idle timeout.
 #[derive(Clone)]
 struct CallProgress {
     clock: Arc<ActivityClock>,

@@ -1,10 +1,10 @@
 //! Forwards a server's log messages to the client handler and to `tracing`.
 //!
-//! Invariant: at most `log_messages_per_second` messages are forwarded, and the rest is counted and
-//! reported.
+//! Invariant: at most `log_messages_per_second` messages are forwarded per second. The others are
+//! dropped, and their number is reported.
 
 use std::borrow::Cow;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -33,8 +33,8 @@ struct LogCount {
 #[derive(Debug, PartialEq, Eq)]
 enum LogDecision {
     Forward,
-    /// The first message over the limit in its second. The number of skipped messages is reported at
-    /// the end of the second.
+    /// The first message over the limit in its second. The number of skipped messages is reported
+    /// at the end of the second.
     SkipAndReport {
         until: Instant,
     },
@@ -102,6 +102,7 @@ fn forward(context: &SessionContext, params: &[u8]) {
     });
 }
 
+/// Emits a `tracing` event at the level of the log message.
 fn trace(context: &SessionContext, level: &str, data: Option<&Json>) {
     // `tracing` needs the level of an event at compile time.
     macro_rules! trace_at {
@@ -131,10 +132,10 @@ fn log_text<'a>(context: &SessionContext, data: &'a Json) -> Cow<'a, str> {
     }
 }
 
-/// Reports the number of skipped messages at the end of the second.
+/// Spawns a task that reports the number of skipped messages at the end of the second.
 fn report_skipped_later(peer: &Peer, until: Instant) {
     let context = peer.context.clone();
-    let limit = std::sync::Arc::clone(&peer.log_rate_limit);
+    let limit = Arc::clone(&peer.log_rate_limit);
     let stop = peer.stop.clone();
     peer.server_requests.spawn(async move {
         stop.run_until_cancelled(tokio::time::sleep_until(until))

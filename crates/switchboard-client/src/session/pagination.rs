@@ -1,6 +1,7 @@
-//! All pages of a server's listing.
+//! Requests all pages of a listing.
 //!
-//! Invariant: it ends, whatever cursors the server makes up.
+//! Invariant: a listing ends within the limits on pages, items and bytes, even if the server
+//! repeats or invents cursors.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,45 +14,48 @@ use switchboard_wire::Limits;
 use switchboard_wire::decode::{CacheHint, Page};
 use switchboard_wire::text::one_line;
 
-/// What a server listed, and what there was to note about it.
+/// Maximum length of a note, in bytes.
+const MAX_NOTE_BYTES: usize = 300;
+/// Maximum number of notes about skipped items.
+const MAX_NOTES: usize = 50;
+
+/// The items that a server listed.
 #[derive(Debug)]
 pub struct Listing<T> {
     pub items: Vec<T>,
+    /// Why items were skipped or the listing was cut, as messages for the user.
     pub notes: Vec<String>,
+    /// Size of all pages so far.
     bytes: usize,
-    /// The worst of all pages; `None` before the first one.
-    freshness: Option<CacheHint>,
+    /// The shortest validity of all pages. `None` before the first page.
+    freshness: Option<Freshness>,
 }
 
-/// How much one note may say, in bytes, and how many are kept.
-const NOTE_BYTES: usize = 300;
-const NOTES: usize = 50;
-
-/// Asks for one page after the other, all of them until `end`. A listing that does not come to an
-/// end is cut, with a note; one that fails on its way fails as a whole.
+/// Requests pages until the last one, a limit, or `until`. A listing that exceeds a limit is cut,
+/// with a note. If a page fails, the listing fails.
 pub async fn list<T: ListItem>(
     session: &Session,
     limits: &Limits,
-    page_limit: Duration,
-    end: Instant,
+    page_timeout: Duration,
+    until: Instant,
 ) -> Result<Listing<T>, RequestError> {
     let mut listing = Listing::new();
     if session.handshake().is_some() && !T::is_offered(&session.capabilities()) {
         return Ok(listing);
     }
     let mut cursor = None;
-    let mut seen = HashSet::new();
+    let mut seen_cursors = HashSet::new();
     for _ in 0..limits.list_pages {
-        let left = end.saturating_duration_since(Instant::now());
-        let deadline = Deadline::after(page_limit.min(left));
-        let most = T::max_items(limits);
-        let page = session.list(cursor.as_deref(), deadline, most).await?;
-        cursor = match listing.take(page, limits, &mut seen) {
+        let remaining = until.saturating_duration_since(Instant::now());
+        let deadline = Deadline::after(page_timeout.min(remaining));
+        let max_items = T::max_items(limits);
+        let page = session.list(cursor.as_deref(), deadline, max_items).await?;
+        cursor = match listing.add_page(page, limits, &mut seen_cursors) {
             Some(next) => Some(next),
             None => return Ok(listing),
         };
     }
-    listing.cut(&format!("{} pages (limit `list_pages`)", limits.list_pages));
+    listing.note_cut(&format!("{} pages (limit `list_pages`)", limits.list_pages));
     Ok(listing)
 }
 
@@ -65,63 +69,65 @@ impl<T: ListItem> Listing<T> {
         }
     }
 
-    /// How long it is good for; no time at all where the server does not say.
+    /// How long the listing may be cached. Zero if the server does not say.
     pub fn ttl(&self) -> Duration {
         self.freshness.unwrap_or_default().ttl
     }
 
-    /// Takes a page in, and says where the next one is if it is wanted.
-    fn take(
+    /// Adds the items of a page. Returns the cursor of the next page, unless this is the last one
+    /// or a limit is exceeded.
+    fn add_page(
         &mut self,
         page: Page<T>,
         limits: &Limits,
-        seen: &mut HashSet<String>,
+        seen_cursors: &mut HashSet<String>,
     ) -> Option<String> {
-        for left in page.skipped {
-            self.note(&format!("{} {}: {}", T::NOUN, left.name, left.reason));
+        for skipped in page.left_out {
+            self.note(&format!("{} {}: {}", T::NOUN, skipped.what, skipped.why));
         }
         self.bytes += page.bytes;
-        let so_far = self.freshness.unwrap_or(page.cache_hint);
-        self.freshness = Some(so_far.combine(page.cache_hint));
+        let freshness = self.freshness.unwrap_or(page.freshness);
+        self.freshness = Some(freshness.and(page.freshness));
         self.items.extend(page.items);
-        let most = T::max_items(limits);
-        if page.is_truncated || self.items.len() > most {
-            self.items.truncate(most);
-            self.cut(&format!(
-                "more than {most} {}s (limit `{}`)",
+        let max_items = T::max_items(limits);
+        if page.is_cut || self.items.len() > max_items {
+            self.items.truncate(max_items);
+            self.note_cut(&format!(
+                "more than {max_items} {}s (limit `{}`)",
                 T::NOUN,
                 T::LIMIT
             ));
             return None;
         }
-        // An empty cursor is a cursor: only a missing one ends the list.
+        // An empty cursor is a valid cursor. Only a missing one marks the last page.
         let next = page.next_cursor?;
-        let why = if next.len() > limits.cursor_bytes {
+        let reason = if next.len() > limits.cursor_bytes {
             format!("a cursor of {} bytes (limit `cursor_bytes`)", next.len())
         } else if self.bytes > limits.listing_bytes {
             format!("{} bytes (limit `listing_bytes`)", self.bytes)
-        } else if !seen.insert(next.clone()) {
-            "pages that go round in a circle".to_owned()
+        } else if !seen_cursors.insert(next.clone()) {
+            "a cursor that the server already returned".to_owned()
         } else {
             return Some(next);
         };
-        self.cut(&why);
+        self.note_cut(&reason);
         None
     }
 
-    fn cut(&mut self, why: &str) {
+    /// Adds the note that the listing is incomplete. Not subject to the limit on notes.
+    fn note_cut(&mut self, reason: &str) {
         let count = self.items.len();
-        // Said however much else there was to say.
         self.notes.push(format!(
-            "the list is cut after {count} {}s, because of {why}",
+            "the list is cut after {count} {}s, because of {reason}",
             T::NOUN
         ));
     }
 
+    /// Adds a note about a skipped item, up to the limit.
     fn note(&mut self, text: &str) {
         match self.notes.len() {
-            0..NOTES => self.notes.push(one_line(text, NOTE_BYTES).into_owned()),
-            NOTES => self.notes.push("and more of the kind".to_owned()),
+            0..MAX_NOTES => self.notes.push(one_line(text, MAX_NOTE_BYTES).into_owned()),
+            MAX_NOTES => self.notes.push("further notes were dropped".to_owned()),
             _ => {}
         }
     }

@@ -1,7 +1,8 @@
-//! State that all JSON-RPC sessions share, whatever the transport.
+//! State that all JSON-RPC sessions share, independent of the transport.
 //!
-//! Holds the result of the handshake, handles notifications, encodes requests, and publishes the end of
-//! the session. Invariant: a session ends once, and the first reason is kept.
+//! [`Peer`] holds the result of the handshake, handles notifications, encodes requests, and
+//! publishes the end of the session. Sending and receiving is up to the transports, which implement
+//! [`JsonRpcSession`]. Invariant: a session ends once, and the first reason is kept.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -30,6 +31,7 @@ use switchboard_wire::memory_budget::MemoryPermit;
 /// Maximum length of an excerpt of server output in an error message, in characters.
 const EXCERPT_CHARS: usize = 200;
 
+/// The transport-independent state of a JSON-RPC session.
 pub(super) struct Peer {
     pub(super) key: SessionKey,
     pub(super) context: SessionContext,
@@ -39,7 +41,7 @@ pub(super) struct Peer {
     pub(super) list_changes: ListChanges,
     pub(super) log_rate_limit: Arc<LogRateLimit>,
     pub(super) url_elicitations: UrlElicitations,
-    /// Tasks that send notifications to the server.
+    /// Background tasks that send notifications to the server.
     notification_tasks: TaskTracker,
     pub(super) subscriptions: Subscriptions,
     ended: watch::Sender<Option<SessionEnd>>,
@@ -47,12 +49,16 @@ pub(super) struct Peer {
     pub(super) stop: CancellationToken,
 }
 
-/// A session that can send a message without waiting for a response.
-pub(super) trait Outgoing: Send + Sync + 'static {
+/// A session that exchanges JSON-RPC messages with a server. One type per transport implements it.
+pub(super) trait JsonRpcSession: Send + Sync + 'static {
+    /// The state that does not depend on the transport.
     fn peer(&self) -> &Peer;
 
-    /// Sends a notification or a response. Errors are logged.
+    /// Sends a notification or a response without waiting. Errors are logged.
     fn send_notification(self: &Arc<Self>, line: Vec<u8>);
+
+    /// Ends the session. Requests in flight fail. Only the first reason is kept.
+    fn end(&self, end: SessionEnd);
 }
 
 impl Peer {
@@ -90,6 +96,11 @@ impl Peer {
         self.handshake.get().map(|handshake| handshake.version)
     }
 
+    /// The protocol era; `None` before the handshake.
+    pub(super) fn era(&self) -> Option<Era> {
+        self.version().map(ProtocolVersion::era)
+    }
+
     pub(super) fn encode_call(&self, id: u64, call: &ToolRequest<'_>) -> Vec<u8> {
         let meta = self.meta(Some(id), call.trace);
         let task = self.task_ttl(call);
@@ -108,15 +119,11 @@ impl Peer {
     }
 
     /// The `_meta` of a request: client description (modern era), progress token, trace.
-    pub(super) fn meta<'a>(
-        &'a self,
-        token: Option<u64>,
-        trace: Option<&'a str>,
-    ) -> RequestMeta<'a> {
-        let modern = self
+    pub(super) fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> Meta<'a> {
+        let modern_version = self
             .version()
             .filter(|version| version.era() == Era::Modern);
-        self.request_meta(modern, token, trace)
+        self.request_meta(modern_version, token, trace)
     }
 
     /// The `_meta` of a request in this version, which may not be negotiated yet.
@@ -131,15 +138,16 @@ impl Peer {
             .log_level(self.context.log_level)
     }
 
-    /// Whether the server runs tool calls as tasks in the way of 2025-11-25.
+    /// Whether the server supports the tasks of version 2025-11-25.
     fn runs_tasks(&self) -> bool {
         self.handshake.get().is_some_and(|handshake| {
             handshake.version == ProtocolVersion::V2025_11_25 && handshake.capabilities.tasks
         })
     }
 
-    /// The lifetime to request for the call's task, if the call must be a task and the server supports it.
-    pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTtl> {
+    /// The lifetime to request for the call's task, if the call must be a task and the server
+    /// supports it.
+    pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTime> {
         (call.target.requires_task() && self.runs_tasks())
             .then(|| TaskTtl::new(call.deadline.remaining()))
     }
@@ -158,6 +166,7 @@ impl Peer {
         self.notification_tasks.wait().await;
     }
 
+    /// Reports a message to the wire tap, if there is one.
     pub(super) fn tap(&self, direction: Direction, line: &[u8]) {
         if let Some(tap) = &self.context.tap {
             let text = String::from_utf8_lossy(line);
@@ -170,9 +179,8 @@ impl Peer {
         }
     }
 
-    /// Handles a notification. `progress` delivers progress to the request with this id, and says
-    /// whether its caller asked for progress. Returns whether the notification was requested in that
-    /// way.
+    /// Handles a notification. `progress` forwards progress to the caller of the request with this
+    /// id, and returns whether that caller asked for progress. Returns true for such progress only.
     pub(super) fn on_notification(
         &self,
         method: &str,
@@ -182,7 +190,7 @@ impl Peer {
         self.clock.touch();
         match method {
             "notifications/progress" => {
-                return decode::progress(params).is_some_and(|(id, note)| progress(id, note));
+                return decode::progress(params).is_some_and(|(id, step)| progress(id, step));
             }
             "notifications/tools/list_changed" => self.list_changes.record(ListChangeKind::Tools),
             "notifications/resources/list_changed" => {
@@ -208,7 +216,7 @@ impl Peer {
         false
     }
 
-    /// The start of some server output, with secrets masked.
+    /// The start of output of the server, for messages. Secrets are masked.
     pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
         let bytes = bytes.trim_ascii();
         // Mask before cutting, or half of a secret could remain at the end.
@@ -264,7 +272,7 @@ impl Peer {
 }
 
 /// Handles a request from the server.
-pub(super) fn on_request<S: Outgoing>(
+pub(super) fn on_request<S: JsonRpcSession>(
     session: &Arc<S>,
     id: RequestId,
     method: &str,
@@ -272,9 +280,8 @@ pub(super) fn on_request<S: Outgoing>(
 ) {
     let peer = session.peer();
     peer.clock.touch();
-    // The modern era has no requests from the server. One that looks like it gets no response.
-    let version = peer.version();
-    if version.is_none_or(|version| version.era() == Era::Legacy) {
+    // The modern era has no requests from the server, so they get no response.
+    if peer.era() != Some(Era::Modern) {
         server_requests::handle(session, id, method, params);
     }
 }

@@ -1,18 +1,17 @@
 //! Requests other than `tools/call`: listings, resources, prompts, completion, tasks.
 //!
-//! They are idempotent and may be repeated. A modern server may return `input_required` to them, as to a
-//! call.
+//! Queries are idempotent: a caller may repeat one that failed. A modern server may respond to them
+//! with `input_required`, as it may to a tool call.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::deadline::Deadline;
-use super::{RequestError, Session, input_required, run_blocking};
+use super::{RequestError, Session, decode_response, input_required};
 use switchboard_wire::decode;
-use switchboard_wire::encode::InputResponses;
-use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
-use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
+use switchboard_wire::encode::Round;
+use switchboard_wire::jsonrpc::{Answer, Problem};
 use switchboard_wire::mcp::{ErrorObject, GetPromptResult, ReadResourceResult};
 
 /// A request other than a tool call.
@@ -49,8 +48,8 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Whether the server answers this method immediately, so that cancelling the request is not worth a
-/// notification. A server could also mistake it for the cancellation of the task.
+/// Whether requests of this method are dropped without a `cancelled` notification. The server
+/// answers them immediately, and it could mistake the notification for a cancellation of the task.
 pub(super) fn needs_no_cancel(method: &str) -> bool {
     matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
 }
@@ -83,11 +82,7 @@ impl Session {
         decode: impl FnOnce(&RawResult) -> Result<T, InvalidMessage> + Send + 'static,
     ) -> Result<T, RequestError> {
         let result = self.query(query).await?;
-        let decoded = if result.text.len() > LARGE_MESSAGE_BYTES {
-            run_blocking(move || decode(&result)).await?
-        } else {
-            decode(&result)
-        };
+        let decoded = decode_response(result, decode).await?;
         decoded.map_err(RequestError::InvalidResponse)
     }
 
@@ -99,7 +94,7 @@ impl Session {
         max_parts: usize,
     ) -> Result<ReadResourceResult, RequestError> {
         if let Self::Local(local) = self {
-            return local.read(uri, deadline).await;
+            return local.read_resource(uri, deadline).await;
         }
         let query = Query::new("resources/read", deadline).with_subject("uri", uri);
         let decode = move |result: &RawResult| decode::resource_result(result, max_parts);
@@ -115,7 +110,7 @@ impl Session {
         max_messages: usize,
     ) -> Result<GetPromptResult, RequestError> {
         if let Self::Local(local) = self {
-            return local.prompt(name, arguments, deadline).await;
+            return local.get_prompt(name, arguments, deadline).await;
         }
         let mut query = Query::new("prompts/get", deadline).with_subject("name", name);
         if !arguments.is_empty() {

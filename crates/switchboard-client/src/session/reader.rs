@@ -1,25 +1,26 @@
 //! Reads lines from a server and dispatches the messages in them.
 //!
-//! Responses that were read together are delivered together: the request table is locked once for the
-//! batch, and callers are woken after it is unlocked.
+//! Responses that were read together are delivered together: the request table is locked once for
+//! the batch, and callers are woken after it is unlocked.
 //!
-//! Invariant: the reader waits for nothing but the server, and messages take effect in the order in
-//! which the server sent them.
+//! Invariant: the reader never waits for a caller or a handler, and messages take effect in the
+//! order in which the server sent them.
 
 use std::pin::pin;
 use std::sync::Arc;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{BufMut, Bytes};
 use tokio::io::AsyncReadExt;
 
 use super::line::{LineSession, Reader};
+use super::peer::JsonRpcSession;
 use super::request_table::{PendingRequest, Reply};
 use super::{SessionEnd, peer, run_blocking};
 use crate::rate_limit::RateLimiter;
 use crate::wire_tap::Direction;
 use switchboard_wire::jsonrpc as wire;
-use switchboard_wire::jsonrpc::{Message, Outcome, ParsedLine, RawResult, ResponseId};
-use switchboard_wire::lines::{Line, LineReader, READ_CHUNK_BYTES};
+use switchboard_wire::jsonrpc::{AnswerId, Message, Outcome, Received};
+use switchboard_wire::lines::{Endless, LetGo, Line, Lines, READ_AHEAD};
 use switchboard_wire::mcp::ProtocolVersion;
 use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::scan::range_of;
@@ -40,30 +41,32 @@ struct ReceivedResponse {
     request: Option<PendingRequest>,
 }
 
-/// Bytes that a server sent without a request of ours.
+/// Sizes of messages that are not responses, and of responses to no request.
 #[derive(Clone, Copy, Default)]
-struct NotResponse {
-    /// All of them, progress included. The reader yields after a number of these.
-    bytes: usize,
-    /// The part that no caller asked for. The rate limit applies to these.
+struct NonResponseBytes {
+    /// All of these messages. The reader yields after [`YIELD_AFTER_BYTES`].
+    total: usize,
+    /// The messages other than progress that a caller asked for. Charged to the rate limit.
     unsolicited: usize,
 }
 
-impl NotResponse {
+impl NonResponseBytes {
     fn unsolicited(bytes: usize) -> Self {
         Self {
-            bytes,
+            total: bytes,
             unsolicited: bytes,
         }
     }
 
     fn add(&mut self, other: Self) {
-        self.bytes += other.bytes;
+        self.total += other.total;
         self.unsolicited += other.unsolicited;
     }
 }
 
 impl LineSession {
+    /// Runs the reader task: reads until the stream ends or the session is closed, ends the session,
+    /// and then discards the rest of the output.
     pub(super) async fn read_all(self: Arc<Self>, mut reader: Reader) {
         let mut lines = LineReader::new(
             self.peer.context.limits.message_bytes,
@@ -104,10 +107,10 @@ impl LineSession {
                 tokio::task::yield_now().await;
             }
         };
-        self.close(end);
-        // Keep reading until the server has exited: it must not die of a broken pipe while it shuts
-        // down.
-        let mut rest = lines.into_drain_buffer();
+        self.end(end);
+        // Keep reading until the server has exited. Writing to a closed pipe would kill it while it
+        // shuts down.
+        let mut rest = lines.leftover();
         self.server_gone
             .run_until_cancelled(async {
                 while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
@@ -117,7 +120,8 @@ impl LineSession {
             .await;
     }
 
-    /// Handles the bytes after the last line end. Returns an excerpt unless they are a whole message.
+    /// Handles the bytes after the last line end. Returns an excerpt unless they are a whole
+    /// message.
     fn receive_unterminated(self: &Arc<Self>, line: Bytes) -> Option<String> {
         if let ParsedLine::Message(_) =
             wire::parse_line(&line, self.peer.context.limits.json_budget())
@@ -134,24 +138,23 @@ impl LineSession {
         lines: &mut LineReader,
         responses: &mut Vec<ReceivedResponse>,
     ) -> Result<usize, SessionEnd> {
-        let mut total = NotResponse::default();
+        let mut sum = NonResponseBytes::default();
         let mut since_yield = 0;
         loop {
-            let next = if lines.will_scan_discarded_line() {
-                total.add(self.deliver(responses));
-                let mut taken = lines.take();
-                let search = move || (taken.next_line(), taken);
-                let (next, taken) = Box::pin(run_blocking(search))
-                    .await
-                    .map_err(|_| SessionEnd::Closed)?;
-                *lines = taken;
-                next
+            let next = if lines.has_much_to_let_go() {
+                // Deliver first: skipping the rest of a long line takes time.
+                sum.add(self.deliver(responses));
+                next_line_blocking(lines).await?
             } else {
                 lines.next_line()
             };
             let received = match next {
+                Ok(Some(Line::Complete(line, permit))) => {
+                    self.peer.tap(Direction::Received, &line);
+                    self.receive(line, &mut { permit }, responses)
+                }
                 Ok(Some(Line::Long(line, permit))) => {
-                    total.add(self.deliver(responses));
+                    sum.add(self.deliver(responses));
                     let this = Arc::clone(self);
                     let receive = move || {
                         let line = line.join();
@@ -161,124 +164,121 @@ impl LineSession {
                     let received = Box::pin(run_blocking(receive)).await;
                     received.map_err(|_| SessionEnd::Closed)?
                 }
-                Ok(Some(Line::Complete(line, permit))) => {
-                    self.peer.tap(Direction::Received, &line);
-                    self.receive(line, &mut { permit }, responses)
-                }
-                Ok(Some(Line::Discarded {
-                    id: Some(id),
-                    reason,
-                })) => {
-                    let reply = Reply::Invalid(self.peer.discard_error(reason));
-                    self.push_response(ResponseId::Number(id), reply, 0, responses)
-                }
-                Ok(Some(Line::Discarded { id: None, reason })) => {
-                    let error = self.peer.discard_error(reason);
-                    tracing::debug!(server = %self.peer.context.server, %error, "message discarded");
-                    NotResponse::default()
-                }
+                Ok(Some(Line::LetGo { id, why })) => self.receive_discarded(id, why, responses),
                 Ok(None) => {
-                    total.add(self.deliver(responses));
-                    return Ok(total.unsolicited);
+                    sum.add(self.deliver(responses));
+                    return Ok(sum.unsolicited);
                 }
-                Err(switchboard_wire::lines::Unterminated) => {
+                Err(Endless) => {
                     self.deliver(responses);
                     return Err(SessionEnd::Unterminated);
                 }
             };
-            total.add(received);
-            since_yield += received.bytes;
+            sum.add(received);
+            since_yield += received.total;
             if since_yield > YIELD_AFTER_BYTES {
                 since_yield = 0;
-                total.add(self.deliver(responses));
+                sum.add(self.deliver(responses));
                 tokio::task::yield_now().await;
             }
         }
     }
 
+    /// Handles a line that was discarded because of its size. Fails the request that it answers, if
+    /// its id was found.
+    fn receive_discarded(
+        &self,
+        id: Option<u64>,
+        why: LetGo,
+        responses: &mut Vec<ReceivedResponse>,
+    ) -> NonResponseBytes {
+        let error = self.peer.discard_error(why);
+        let Some(id) = id else {
+            tracing::debug!(server = %self.peer.context.server, %error, "message discarded");
+            return NonResponseBytes::default();
+        };
+        self.push_response(AnswerId::Ours(id), Reply::Invalid(error), 0, responses)
+    }
+
     /// Handles one line and delivers its response at once.
-    fn receive_single(self: &Arc<Self>, line: Bytes, permit: Option<MemoryPermit>) -> NotResponse {
+    fn receive_single(self: &Arc<Self>, line: Bytes, permit: Option<Held>) -> NonResponseBytes {
         let mut responses = Vec::new();
         let mut received = self.receive(line, &mut { permit }, &mut responses);
         received.add(self.deliver(&mut responses));
         received
     }
 
-    /// Handles one line. A response is appended to `responses` together with the line's memory permit.
-    /// Any other message takes effect now, after the responses before it were delivered.
+    /// Handles one line. A response is appended to `responses` together with the line's memory
+    /// permit. Any other message takes effect now, after the responses before it were delivered.
     fn receive(
         self: &Arc<Self>,
-        mut line: Bytes,
-        permit: &mut Option<MemoryPermit>,
+        line: Bytes,
+        permit: &mut Option<Held>,
         responses: &mut Vec<ReceivedResponse>,
-    ) -> NotResponse {
+    ) -> NonResponseBytes {
         let size = line.len();
-        let (id, result, index) = match wire::parse_line(
-            &line,
-            self.peer.context.limits.json_budget(),
-        ) {
-            ParsedLine::Message(Message::Response {
+        let (id, reply) = match wire::read(&line, self.peer.context.limits.json_budget()) {
+            Received::Message(Message::Answer {
                 id,
-                outcome: Outcome::Result(result, index),
-            }) => (id, range_of(&line, result), index),
-            ParsedLine::Message(Message::Response {
+                outcome: Outcome::Result(result, shape),
+            }) => {
+                let result = place_in(&line, result);
+                (id, Reply::from_result(line, result, shape, permit.take()))
+            }
+            Received::Message(Message::Answer {
                 id,
                 outcome: Outcome::Error(mut error),
             }) => {
                 self.peer.context.redactor.redact_error(&mut error);
-                return self.push_response(id, Reply::Error(error), size, responses);
+                (id, Reply::Error(error))
             }
-            ParsedLine::Message(Message::Notification { method, params }) => {
-                let mut received = self.deliver(responses);
-                let params = params.unwrap_or_default();
-                let is_requested = self.peer.on_notification(&method, params, |id, progress| {
-                    lock(&self.requests).progress(id, progress)
-                });
-                received.add(NotResponse {
-                    bytes: size,
-                    unsolicited: if is_requested { 0 } else { size },
-                });
-                return received;
-            }
-            ParsedLine::Message(Message::Request { id, method, params }) => {
-                let mut received = self.deliver(responses);
-                peer::on_request(self, id, &method, params.unwrap_or(b"{}"));
-                received.add(NotResponse::unsolicited(size));
-                return received;
+            Received::Broken {
+                id: Some(id),
+                problem,
+            } => (AnswerId::Ours(id), Reply::Invalid(problem)),
+            Received::Broken { id: None, problem } => {
+                tracing::debug!(server = %self.peer.context.server, %problem, "message discarded");
+                return NonResponseBytes::unsolicited(size);
             }
             ParsedLine::Batch(messages)
                 if self.peer.version() == Some(ProtocolVersion::V2025_03_26) =>
             {
                 let inside: usize = messages.iter().map(|message| message.len()).sum();
-                let mut received = NotResponse::unsolicited(size - inside);
+                let mut received = NonResponseBytes::unsolicited(size - inside);
                 for message in messages {
                     received.add(self.receive(line.slice_ref(message), permit, responses));
                 }
                 return received;
             }
-            ParsedLine::Batch(_) | ParsedLine::Noise => {
+            Received::Message(Message::Notification { method, params }) => {
                 let mut received = self.deliver(responses);
-                self.record_stray_output(&line);
-                received.add(NotResponse::unsolicited(size));
+                received.add(self.receive_notification(&method, params.unwrap_or_default(), size));
                 return received;
             }
-            ParsedLine::Invalid {
-                id: Some(id),
-                problem,
-            } => {
-                let reply = Reply::Invalid(problem);
-                return self.push_response(ResponseId::Number(id), reply, size, responses);
+            Received::Message(Message::Request { id, method, params }) => {
+                let mut received = self.deliver(responses);
+                peer::on_request(self, id, &method, params.unwrap_or(b"{}"));
+                received.add(NonResponseBytes::unsolicited(size));
+                return received;
             }
-            ParsedLine::Invalid { id: None, problem } => {
-                tracing::debug!(server = %self.peer.context.server, %problem, "message discarded");
-                return NotResponse::unsolicited(size);
+            Received::Batch(_) | Received::Noise => {
+                let mut received = self.deliver(responses);
+                self.record_stray_output(&line);
+                received.add(NonResponseBytes::unsolicited(size));
+                return received;
             }
         };
-        // Narrow `line` to the result in place. A second handle would cost two atomic operations.
-        line.truncate(result.end);
-        line.advance(result.start);
-        let reply = Reply::Result(RawResult::new(line, index, permit.take()));
         self.push_response(id, reply, size, responses)
+    }
+
+    fn receive_notification(&self, method: &str, params: &[u8], size: usize) -> NonResponseBytes {
+        let is_requested = self.peer.on_notification(method, params, |id, progress| {
+            lock(&self.requests).forward_progress(id, progress)
+        });
+        NonResponseBytes {
+            total: size,
+            unsolicited: if is_requested { 0 } else { size },
+        }
     }
 
     /// Appends a response, and delivers the batch when it is full.
@@ -288,7 +288,7 @@ impl LineSession {
         reply: Reply,
         size: usize,
         responses: &mut Vec<ReceivedResponse>,
-    ) -> NotResponse {
+    ) -> NonResponseBytes {
         responses.push(ReceivedResponse {
             id,
             reply,
@@ -296,14 +296,14 @@ impl LineSession {
             request: None,
         });
         if responses.len() < DELIVERY_BATCH {
-            return NotResponse::default();
+            return NonResponseBytes::default();
         }
         self.deliver(responses)
     }
 
     /// Delivers responses to their callers. Responses to no request count as unsolicited.
-    fn deliver(&self, responses: &mut Vec<ReceivedResponse>) -> NotResponse {
-        let mut unmatched = NotResponse::default();
+    fn deliver(&self, responses: &mut Vec<ReceivedResponse>) -> NonResponseBytes {
+        let mut unmatched = NonResponseBytes::default();
         if responses.is_empty() {
             return unmatched;
         }
@@ -324,13 +324,14 @@ impl LineSession {
                 Some(request) => drop(request.reply.send(reply)),
                 None => {
                     tracing::debug!(server = %self.peer.context.server, ?id, "response to no request");
-                    unmatched.add(NotResponse::unsolicited(size));
+                    unmatched.add(NonResponseBytes::unsolicited(size));
                 }
             }
         }
         unmatched
     }
 
+    /// Records output that is not a message. If it contains one, the message is lost.
     fn record_stray_output(&self, line: &[u8]) {
         if memchr::memmem::find(line, b"\"jsonrpc\"").is_some() {
             self.message_lost.cancel();
@@ -341,4 +342,16 @@ impl LineSession {
             *lock(&self.stray_output) = Some(text);
         }
     }
+}
+
+/// Searches for the next line on a blocking thread.
+async fn next_line_blocking(
+    lines: &mut Lines,
+) -> Result<Result<Option<Line>, Endless>, SessionEnd> {
+    let mut taken = lines.take();
+    let search = move || (taken.next_line(), taken);
+    let searched = Box::pin(run_blocking(search)).await;
+    let (next, taken) = searched.map_err(|_| SessionEnd::Closed)?;
+    *lines = taken;
+    Ok(next)
 }

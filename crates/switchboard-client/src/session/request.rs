@@ -1,13 +1,14 @@
 //! Sends one request on a line session and waits for its response.
 //!
-//! Invariant: a request without a waiting caller is not in the table, and if the server may have
-//! received it, a `cancelled` notification was sent.
+//! Invariant: when a caller stops waiting, its request leaves the table. If the server may have
+//! received the request, it is notified with `notifications/cancelled`.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::deadline::{Deadline, DeadlineCheck, Expired};
 use super::line::LineSession;
+use super::progress::ProgressForwarder;
 use super::request_table::{PendingRequest, Reply, RequestKind};
 use super::{Delivery, RequestError, SessionEnd};
 use switchboard_wire::encode;
@@ -56,8 +57,8 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 impl LineSession {
-    /// Takes a request out of the table. Notifies the server if it may have received the request, and
-    /// returns the delivery.
+    /// Takes a request out of the table. Notifies the server if it may have received the request,
+    /// and returns the delivery.
     pub(super) fn abandon(&self, id: u64, reason: &str) -> (Option<PendingRequest>, Delivery) {
         let request = lock(&self.requests).take(id);
         if self.writer.cancel_unsent(id) {
@@ -71,15 +72,15 @@ impl LineSession {
         (request, Delivery::Unknown)
     }
 
-    /// Sends a request and returns a future of its response. The request is sent before the future is
-    /// polled, unless the write queue is full.
+    /// Sends a request and returns a future of its response. The request is sent before the future
+    /// is polled, unless the write queue is full.
     pub(super) fn request(
         &self,
         options: RequestOptions,
         encode: impl Fn(u64) -> Vec<u8>,
     ) -> impl Future<Output = Result<RawResult, RequestError>> {
         let mut outcome = self.send_request(options, &encode);
-        // Match by reference: moving the value into the match would store it twice in the future.
+        // Match by reference: a match by value would store the outcome twice in the future.
         async move {
             match &mut outcome {
                 Ok(SendOutcome::Sent(in_flight)) => in_flight.response().await,
@@ -109,8 +110,8 @@ impl LineSession {
                 expired = deadline.expired(clock) => return Err(timed_out_unsent(expired)),
                 admission = self.writer.wait_for_space(size) => admission,
             };
-            // Other requests that expire now free the space that wakes this one. Check its own
-            // deadline before it is sent.
+            // Requests that time out free space in the queue. This one may have timed out at the
+            // same time and must not be sent then.
             if let DeadlineCheck::Expired(expired) = deadline.check(clock, Instant::now()) {
                 return Err(timed_out_unsent(expired));
             }
@@ -118,7 +119,7 @@ impl LineSession {
             drop(admission);
             match outcome {
                 SendOutcome::Sent(mut in_flight) => return in_flight.response().await,
-                // A caller that did not wait took the space.
+                // A caller that did not have to wait took the space.
                 SendOutcome::QueueFull {
                     options: returned,
                     size: needed,
@@ -173,7 +174,7 @@ impl LineSession {
                 let options = RequestOptions {
                     kind,
                     deadline,
-                    progress: request.progress,
+                    progress: request.progress.map(ProgressForwarder::into_sender),
                 };
                 Ok(SendOutcome::QueueFull { options, size })
             }
@@ -200,6 +201,7 @@ enum SendOutcome<'a> {
     },
 }
 
+/// A request that was sent or queued.
 struct InFlight<'a> {
     guard: CancelOnDrop<'a>,
     response: oneshot::Receiver<Reply>,

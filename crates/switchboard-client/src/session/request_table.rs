@@ -1,19 +1,24 @@
 //! The requests in flight of one session.
 //!
-//! Invariant: a request leaves the table exactly once: by its response, when it is abandoned, or at the
-//! end of the session. The code that takes it out completes it.
+//! Invariant: a request leaves the table exactly once: with its response, when it is cancelled or
+//! times out, or at the end of the session. The code that takes the request out completes it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 
+use bytes::{Buf, Bytes};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::deadline::{ActivityClock, DeadlineCheck, Expired, RunningDeadline};
+use super::progress::ProgressForwarder;
 use super::query::needs_no_cancel;
 use super::{Delivery, RequestError, SessionEnd};
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult, ResponseId};
 use switchboard_wire::mcp::{ErrorObject, Progress};
+use switchboard_wire::memory_budget::Held;
+use switchboard_wire::scan::Shape;
 
 /// How a request ended.
 #[derive(Debug)]
@@ -36,7 +41,21 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    pub(super) fn into_result(self) -> Result<RawResult, RequestError> {
+    /// A successful response. `result` is the range of the result in `message`.
+    pub(super) fn from_result(
+        mut message: Bytes,
+        result: Range<usize>,
+        shape: Shape,
+        permit: Option<Held>,
+    ) -> Self {
+        // Narrow the message to the result in place. A second handle would cost two atomic
+        // operations.
+        message.truncate(result.end);
+        message.advance(result.start);
+        Self::Result(Answer::new(message, shape, permit))
+    }
+
+    pub(super) fn into_result(self) -> Result<Answer, RequestError> {
         Err(match self {
             Self::Result(result) => return Ok(result),
             Self::Error(error) => RequestError::ErrorResponse(error),
@@ -59,9 +78,7 @@ impl Reply {
 /// A request in flight.
 pub(super) struct PendingRequest {
     pub(super) reply: oneshot::Sender<Reply>,
-    pub(super) progress: Option<mpsc::Sender<Progress>>,
-    /// Progress notifications dropped since the last one that was delivered.
-    skipped_progress: u64,
+    pub(super) progress: Option<ProgressForwarder>,
     pub(super) kind: RequestKind,
     pub(super) deadline: RunningDeadline,
     /// The table's count of responses with unknown ids when this request was inserted.
@@ -77,8 +94,7 @@ impl PendingRequest {
     ) -> Self {
         Self {
             reply,
-            progress,
-            skipped_progress: 0,
+            progress: progress.map(ProgressForwarder::new),
             kind,
             deadline,
             unknown_ids_before: 0,
@@ -86,13 +102,13 @@ impl PendingRequest {
     }
 }
 
-/// Decides how a request is cancelled and counted.
+/// The kinds of requests that are cancelled or counted in different ways.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Ordinary,
     /// The protocol forbids cancelling it.
     Handshake,
-    /// Answered immediately, so not worth a `cancelled` notification.
+    /// The server answers it immediately, so cancelling it is not worth a notification.
     Brief,
     /// Stays open for the whole session, such as `subscriptions/listen`. Not counted as in flight.
     LongLived,
@@ -121,7 +137,8 @@ pub(super) struct RequestTable {
     ended: Option<SessionEnd>,
 }
 
-/// Hasher for our own sequential ids. An attacker cannot choose them, so collisions need no defence.
+/// Hasher for our own sequential ids. An attacker cannot choose them, so collisions need no
+/// defence.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -141,8 +158,8 @@ impl Hasher for IdHasher {
 }
 
 impl RequestTable {
-    /// Inserts a request and returns its id, which was never used before. Fails after the end of the
-    /// session.
+    /// Inserts a request and returns its id, which was never used before. Fails after the end of
+    /// the session.
     pub(super) fn insert(&mut self, mut request: PendingRequest) -> Result<u64, SessionEnd> {
         if let Some(end) = &self.ended {
             return Err(end.clone());
@@ -216,8 +233,8 @@ impl RequestTable {
         self.unknown_ids > request.unknown_ids_before
     }
 
-    /// Takes out the request in flight if there is exactly one: an error without an id can only mean
-    /// that one.
+    /// Takes out the request in flight if there is exactly one. An error without an id then belongs
+    /// to it.
     fn take_single(&mut self) -> Option<PendingRequest> {
         let mut in_flight = self
             .pending
@@ -231,18 +248,12 @@ impl RequestTable {
     }
 
     /// Forwards progress to the caller. Returns whether the caller asked for progress.
-    pub(super) fn progress(&mut self, id: u64, mut progress: Progress) -> bool {
-        let Some(request) = self.pending.get_mut(&id) else {
+    pub(super) fn forward_progress(&mut self, id: u64, progress: Progress) -> bool {
+        let request = self.pending.get_mut(&id);
+        let Some(forwarder) = request.and_then(|request| request.progress.as_mut()) else {
             return false;
         };
-        let Some(listener) = &request.progress else {
-            return false;
-        };
-        progress.skipped = request.skipped_progress;
-        match listener.try_send(progress) {
-            Ok(()) => request.skipped_progress = 0,
-            Err(_) => request.skipped_progress += 1,
-        }
+        forwarder.forward(progress);
         true
     }
 

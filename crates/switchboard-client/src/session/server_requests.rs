@@ -1,8 +1,8 @@
 //! Answers the requests that a legacy server sends during a session.
 //!
-//! `ping` is answered immediately. Elicitation, sampling and roots are parsed, validated and passed to
-//! the [`ClientHandler`], a bounded number at a time. Requests for capabilities that the client did not
-//! announce are rejected.
+//! `ping` is answered immediately. Elicitation, sampling and roots are parsed, validated and passed
+//! to the [`ClientHandler`], a bounded number at a time. Requests for capabilities that the client
+//! did not announce are rejected.
 //!
 //! [`ClientHandler`]: crate::client_handler::ClientHandler
 
@@ -14,26 +14,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::SessionContext;
-use super::peer::Outgoing;
-use crate::elicitation as interact;
-use crate::elicitation::Elicitation;
+use super::peer::JsonRpcSession;
+use crate::elicitation::{self, Elicitation};
 use crate::question_limit::{LimitReached, QuestionLimiter};
 use crate::roots::Root;
 use crate::sampling::SamplingRequest;
 use switchboard_wire::jsonrpc::RequestId;
-use switchboard_wire::mcp::ClientCapabilities;
-use switchboard_wire::mcp::{ErrorObject, Json};
+use switchboard_wire::mcp::{ClientCapabilities, ErrorObject, Json};
 use switchboard_wire::sync::lock;
 use switchboard_wire::{decode, encode};
 
+/// The requests of the server that are being answered.
 pub(super) struct ServerRequests {
     tasks: TaskTracker,
     max_in_flight: usize,
-    /// Requests being answered, by the JSON text of their id.
+    /// Cancels the answer to a request, by the JSON text of the request's id.
     in_flight: Mutex<HashMap<String, CancellationToken>>,
 }
 
-/// The requests that need the [`ClientHandler`](crate::client_handler::ClientHandler).
+/// The kinds of requests that the [`ClientHandler`](crate::client_handler::ClientHandler) answers.
 #[derive(Clone, Copy)]
 pub(super) enum ServerRequestKind {
     Roots,
@@ -77,7 +76,7 @@ impl ServerRequests {
         if in_flight.len() >= self.max_in_flight || in_flight.contains_key(id.as_json()) {
             return None;
         }
-        // A child token: the end of the session cancels the request, too.
+        // A child token, so that the end of the session cancels the request, too.
         let cancel = stop.child_token();
         in_flight.insert(id.as_json().to_owned(), cancel.clone());
         Some(cancel)
@@ -92,8 +91,8 @@ impl ServerRequests {
         lock(&self.in_flight).remove(id.as_json());
     }
 
-    /// Handles `notifications/cancelled`. The request counts as in flight until its task has ended, so
-    /// that a server cannot exceed the limit by cancelling.
+    /// Handles `notifications/cancelled`. The request counts as in flight until its task has ended,
+    /// so that a server cannot exceed the limit by cancelling.
     pub(super) fn cancel(&self, params: &[u8]) {
         let id = decode::cancelled_id(params);
         let cancelled = id.and_then(|id| lock(&self.in_flight).get(&id).cloned());
@@ -103,8 +102,13 @@ impl ServerRequests {
     }
 }
 
-/// Answers a request of the server.
-pub(super) fn handle<S: Outgoing>(session: &Arc<S>, id: RequestId, method: &str, params: &[u8]) {
+/// Handles a request of the server. Answers it immediately or in a new task.
+pub(super) fn handle<S: JsonRpcSession>(
+    session: &Arc<S>,
+    id: RequestId,
+    method: &str,
+    params: &[u8],
+) {
     let peer = session.peer();
     if method == "ping" {
         return respond(session, &id, Ok(&json!({})));
@@ -210,7 +214,7 @@ pub(super) async fn answer(
             let Ok(_permit) = limit.acquire().await.inspect_err(|reached| {
                 report_limit(context, "elicitation/create", limit, *reached);
             }) else {
-                return Ok(interact::cancel_result());
+                return Ok(elicitation::cancel_result());
             };
             let mode = request.mode.clone();
             let answer = handler.elicit(request).await;
@@ -219,7 +223,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Reports that a server sends too many requests, once per series of rejected ones.
+/// Reports that a server sends too many requests, once per series of rejected requests.
 fn report_limit(
     context: &SessionContext,
     method: &'static str,
@@ -243,6 +247,10 @@ fn is_valid_root(root: &Root, context: &SessionContext) -> bool {
     is_valid
 }
 
-fn respond<S: Outgoing>(session: &Arc<S>, id: &RequestId, result: Result<&Value, &ErrorObject>) {
-    session.send_notification(encode::response(id, result));
+fn respond<S: JsonRpcSession>(
+    session: &Arc<S>,
+    id: &RequestId,
+    result: Result<&Value, &ErrorObject>,
+) {
+    session.send_notification(encode::answer(id, result));
 }

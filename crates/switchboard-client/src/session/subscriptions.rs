@@ -1,14 +1,15 @@
 //! Resource subscriptions of one session.
 //!
 //! A caller holds a [`Subscription`] per resource and drops it to unsubscribe. One task per session
-//! keeps the server's subscriptions in line with the callers': [`legacy`] with one request per URI,
-//! [`modern`] with one `subscriptions/listen` for all URIs.
+//! subscribes and unsubscribes at the server: [`legacy`] with one request per URI, [`modern`] with
+//! one `subscriptions/listen` for all URIs. [`notifications`] reports updates to the callers.
 //!
-//! Invariants: several subscriptions to one URI cause one request; update notifications do not
-//! accumulate.
+//! Invariants: several subscriptions to one URI cause one request; several updates of a URI that
+//! its caller has not seen count as one.
 
 mod legacy;
 mod modern;
+mod notifications;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,18 +24,15 @@ use tokio_util::task::TaskTracker;
 pub(super) use modern::ListenEnd;
 
 use super::Session;
-use switchboard_wire::decode;
-use switchboard_wire::decode::SubscriptionNotification;
 use switchboard_wire::mcp::Era;
 use switchboard_wire::sync::lock;
 
 /// How long a server may take to accept a subscription.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A notification may name a part of a subscribed resource. This many ancestors of its URI are looked up.
-const MAX_ANCESTORS: usize = 32;
 
 type Uris = BTreeSet<Arc<str>>;
 
+/// The subscriptions of all callers of one session.
 pub(super) struct Subscriptions {
     tasks: TaskTracker,
     state: Mutex<SubscriptionState>,
@@ -49,7 +47,7 @@ struct SubscriptionState {
     needs_no_request: bool,
     /// The subscription task was spawned.
     task_running: bool,
-    /// Why notifications cannot arrive, if they cannot.
+    /// Why notifications cannot arrive. `None` if they can.
     unavailable: Option<Arc<str>>,
     /// The open `subscriptions/listen` requests: one, or two while the second replaces the first.
     listens: Vec<Arc<ListenRequest>>,
@@ -75,7 +73,7 @@ enum Acceptance {
     #[default]
     Pending,
     Active,
-    /// The server does not send updates, or no longer does, for this reason.
+    /// The server does not send updates, or no longer sends them, for this reason.
     Rejected(Arc<str>),
 }
 
@@ -102,7 +100,7 @@ pub enum SubscriptionEvent {
     Ended(NotSubscribed),
 }
 
-/// A subscription to one resource. Dropping it unsubscribes.
+/// A caller's subscription to one resource. Dropping it unsubscribes.
 pub struct Subscription {
     session: Session,
     uri: Arc<str>,
@@ -301,7 +299,7 @@ impl Subscriptions {
         self.changed.notify_one();
     }
 
-    /// Allows subscriptions again. Those rejected before stay rejected: their callers poll by now.
+    /// Allows subscriptions again. Rejected ones stay rejected, because their callers poll instead.
     pub(super) fn mark_available(&self) {
         lock(&self.state).unavailable = None;
     }
@@ -321,92 +319,9 @@ impl Subscriptions {
         }
     }
 
-    /// Handles `notifications/resources/updated`.
-    pub(super) fn on_updated(&self, params: &[u8]) {
-        if lock(&self.state).uris.is_empty() {
-            return;
-        }
-        let Some(SubscriptionNotification {
-            uri,
-            listen_request,
-            ..
-        }) = decode::subscription_notification(params)
-        else {
-            return;
-        };
-        let state = lock(&self.state);
-        let is_ours = |id: u64| {
-            state.listens.is_empty() || state.listens.iter().any(|listen| listen.has_id(id))
-        };
-        if !listen_request.is_none_or(is_ours) {
-            return;
-        }
-        state.record_update(&uri.unwrap_or_default());
-    }
-
     /// Reports an update of the resource with this URI, or of a part of it.
     pub(super) fn record_update(&self, uri: &str) {
         lock(&self.state).record_update(uri);
-    }
-
-    /// Handles `notifications/subscriptions/acknowledged`: the URIs that the server accepted.
-    pub(super) fn on_acknowledged(&self, params: &[u8]) {
-        if lock(&self.state).listens.is_empty() {
-            return;
-        }
-        let Some(notification) = decode::subscription_notification(params) else {
-            return;
-        };
-        let listen = {
-            let state = lock(&self.state);
-            let mut listens = state.listens.iter();
-            let acknowledged = match notification.listen_request {
-                Some(id) => listens.find(|listen| listen.has_id(id)),
-                // Without an id it can only belong to the request that waits for it.
-                None if notification.accepted_uris.is_some() => {
-                    listens.find(|listen| !listen.is_acknowledged.is_cancelled())
-                }
-                None => None,
-            };
-            acknowledged.cloned()
-        };
-        let Some(listen) = listen else { return };
-        let accepted = notification.accepted_uris.unwrap_or_default();
-        let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
-        let why: Arc<str> = "the server did not accept the subscription".into();
-        for uri in &listen.uris {
-            let acceptance = if accepted.contains(&**uri) {
-                Acceptance::Active
-            } else {
-                Acceptance::Rejected(Arc::clone(&why))
-            };
-            self.set_acceptance(uri, acceptance);
-        }
-        listen.is_acknowledged.cancel();
-    }
-
-    /// Handles `notifications/cancelled`: the server may have cancelled a listen request.
-    pub(super) fn on_cancelled(&self, params: &[u8]) {
-        let state = lock(&self.state);
-        if state.listens.is_empty() {
-            return;
-        }
-        let Some(id) = decode::cancelled_id_number(params) else {
-            return;
-        };
-        if let Some(listen) = state.listens.iter().find(|listen| listen.has_id(id)) {
-            listen.is_cancelled.cancel();
-        }
-    }
-}
-
-impl SubscriptionState {
-    fn record_update(&self, uri: &str) {
-        for uri in uri_and_ancestors(uri) {
-            if let Some(subscribed) = self.uris.get(uri) {
-                subscribed.record_update();
-            }
-        }
     }
 }
 
@@ -430,47 +345,12 @@ impl ListenRequest {
 async fn run(session: Session) {
     let Some(peer) = session.peer() else { return };
     let stop = peer.stop.clone();
-    let is_modern = peer
-        .version()
-        .is_some_and(|version| version.era() == Era::Modern);
     let run = async {
-        if is_modern {
+        if peer.era() == Some(Era::Modern) {
             modern::run(&session, peer).await;
         } else {
             legacy::run(&session, &peer.subscriptions).await;
         }
     };
     stop.run_until_cancelled(run).await;
-}
-
-/// A URI and its ancestors, the nearest first.
-fn uri_and_ancestors(uri: &str) -> impl Iterator<Item = &str> {
-    let is_edge = |(_, c): &(usize, char)| matches!(c, '/' | '?' | '#');
-    let edges = uri.char_indices().rev().filter(is_edge).take(MAX_ANCESTORS);
-    let above = edges.flat_map(|(at, _)| [uri.get(..=at), uri.get(..at)]);
-    let above = above.flatten().filter(move |above| above.len() < uri.len());
-    std::iter::once(uri).chain(above)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::uri_and_ancestors;
-
-    #[test]
-    fn ancestors_are_prefixes_at_separators() {
-        let found: Vec<_> = uri_and_ancestors("x://a/b?c").collect();
-        let above = [
-            "x://a/b?c",
-            "x://a/b?",
-            "x://a/b",
-            "x://a/",
-            "x://a",
-            "x://",
-            "x:/",
-            "x:/",
-            "x:",
-        ];
-        assert_eq!(found, above);
-        assert_eq!(uri_and_ancestors(&"/".repeat(100_000)).count(), 64);
-    }
 }

@@ -1,13 +1,14 @@
 //! Calls that a server runs as tasks, and that the client polls until they end.
 //!
-//! A modern server decides by itself to answer a call with a task (extension
-//! `io.modelcontextprotocol/tasks`); `tasks/get` returns everything about it. A server of 2025-11-25 is
-//! asked for a task, returns the result to `tasks/result`, and asks for input by requests of its own
-//! while that request is open. In both eras the task belongs to the server and not to the session: after
-//! a reconnect the next session polls it.
+//! A modern server may respond to any call with a task (extension `io.modelcontextprotocol/tasks`);
+//! its response to `tasks/get` holds the status, the input requests and the result. A server of
+//! 2025-11-25 creates a task only if the client requests one; it returns the result in the response
+//! to `tasks/result` and sends its own requests for input while `tasks/result` is in flight. In
+//! both eras a task belongs to the server and not to the session: after a reconnect, the next
+//! session polls it.
 //!
-//! Invariant: a call that became a task never fails as *not sent*, so it is never sent again. A task
-//! without a waiting caller is cancelled, if the server can still be reached.
+//! Invariant: a call that became a task never fails as *not sent*, so it is never sent again. When
+//! the caller stops waiting, the task is cancelled if the server can still be reached.
 
 mod cancel;
 mod poll;
@@ -23,7 +24,7 @@ use switchboard_wire::decode::Task;
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
 use switchboard_wire::mcp::{CallToolResult, Era};
 
-/// The tool that a call goes to. It outlives a session, so that a task can be polled on the next one.
+/// The tool that is called, and access to the next session of its server after a reconnect.
 pub trait CallTarget: std::fmt::Debug + Sync {
     /// The raw name of the tool.
     fn tool(&self) -> &str;

@@ -1,7 +1,8 @@
 //! Calls that a server rejects with error -32042 until the user has visited URLs (2025-11-25).
 //!
-//! The server did not execute such a call, so it may be sent once more. The user is asked for each URL.
-//! The call is sent again when the server reports completion, or after a bounded time.
+//! The user is asked to visit each URL. The caller sends the call again when the server has
+//! reported completion, or after a timeout. Invariant: a call is sent again only if the user agreed
+//! to all URLs; the server did not execute it before.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -95,9 +96,9 @@ impl Drop for Registered<'_> {
 }
 
 impl Session {
-    /// Asks the user to visit the URLs that an error names. Returns how long that took if the user
-    /// agreed to all of them: then the call may be sent once more. Waits at most `max_wait` for the
-    /// server to report completion.
+    /// Asks the user to visit the URLs that an error names, then waits at most `max_wait` for the
+    /// server to report completion. Returns the time that both took, or `None` if the call must not
+    /// be sent again, because the user declined or the error is of another kind.
     pub async fn complete_url_elicitations(
         &self,
         error: &ErrorObject,
@@ -136,7 +137,8 @@ async fn ask_user(peer: &Peer, error: &ErrorObject, max_wait: Duration) -> Optio
     Some(())
 }
 
-/// Parses the elicitations in the data of an error. `None` unless all of them are valid and have an id.
+/// Parses the elicitations in the data of an error. `None` unless all of them are valid and have an
+/// id.
 fn parse<'a>(peer: &'a Peer, error: &ErrorObject) -> Option<Vec<Elicitation<'a>>> {
     #[derive(Deserialize)]
     struct Data {

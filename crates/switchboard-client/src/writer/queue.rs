@@ -1,9 +1,9 @@
-//! Lines waiting to be written, in order.
+//! The lines that wait to be written to one server, in order.
 //!
-//! Short lines are copied into one contiguous buffer and written as one slice. The caller's allocation
-//! is then freed on the caller's thread: freeing a batch of lines on the writer's thread overflows the
-//! allocator's per-thread cache, and callers on other threads contend for its lock. Long lines are kept
-//! as they are.
+//! Short lines are copied into one contiguous buffer and written as one slice; long lines keep
+//! their own allocation. Copying also frees the allocation of a short line on the thread that made
+//! it. Freeing a whole batch on the thread of the writer overflows the allocator's per-thread
+//! cache, and then callers on all threads contend for the allocator's lock.
 //!
 //! Invariant: `text[start..]` is the unwritten part of the short lines, in order.
 
@@ -13,19 +13,19 @@ use std::io::IoSlice;
 use switchboard_wire::memory_budget::{MemoryPermit, UNCOUNTED_BYTES};
 
 /// Lines up to this size, in bytes, are copied into `text`.
-const COPY_LIMIT: usize = 4 * 1024;
+const MAX_COPIED_BYTES: usize = 4 * 1024;
 // A copied line never holds a permit of the memory budget.
-const _: () = assert!(COPY_LIMIT <= UNCOUNTED_BYTES);
-/// Largest queue whose allocations are worth recycling.
+const _: () = assert!(MAX_COPIED_BYTES <= FREE);
+/// Largest capacities of a queue that is kept for reuse.
 const MAX_RECYCLED_LINES: usize = 64;
-const MAX_RECYCLED_TEXT: usize = 64 * 1024;
+const MAX_RECYCLED_TEXT_BYTES: usize = 64 * 1024;
 /// Maximum number of slices of one vectored write. Consecutive short lines are one slice.
 const MAX_SLICES: usize = 8;
 
 #[derive(Default)]
 pub(super) struct LineQueue {
     lines: VecDeque<QueuedLine>,
-    /// The first line was written in part.
+    /// Whether some bytes of the first line were written.
     first_partly_written: bool,
     /// The short lines, concatenated.
     text: Vec<u8>,
@@ -40,6 +40,7 @@ struct QueuedLine {
     id: Option<u64>,
     /// Unwritten bytes of this line.
     remaining: usize,
+    /// The line itself if it is long. Short lines are in [`LineQueue::text`].
     long: Option<LongLine>,
 }
 
@@ -62,7 +63,7 @@ impl LineQueue {
     pub(super) fn push(&mut self, id: Option<u64>, line: Vec<u8>, permit: Option<MemoryPermit>) {
         let remaining = line.len();
         self.bytes += remaining;
-        let long = if remaining > COPY_LIMIT {
+        let long = if remaining > MAX_COPIED_BYTES {
             Some(LongLine {
                 line,
                 _permit: permit,
@@ -112,7 +113,7 @@ impl LineQueue {
             .filter_map(|line| line.id)
     }
 
-    /// Passes the next slices to `write`.
+    /// Calls `write` with the slices of the next vectored write.
     pub(super) fn with_slices<R>(&self, write: impl FnOnce(&[IoSlice<'_>]) -> R) -> R {
         let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let mut lines = self.lines.iter().peekable();
@@ -140,7 +141,7 @@ impl LineQueue {
         write(slices.get(..count).unwrap_or_default())
     }
 
-    /// Removes the first `written` bytes.
+    /// Removes the first `written` bytes, which were written.
     pub(super) fn advance(&mut self, mut written: usize) {
         self.bytes -= written;
         while let Some(first) = self.lines.front_mut() {
@@ -185,7 +186,7 @@ impl LineQueue {
         front
     }
 
-    /// Drops the written part of `text` once it is the larger part.
+    /// Drops the written part of `text` if it is more than half of it.
     fn compact(&mut self) {
         if self.start > self.text.len() / 2 {
             self.text.drain(..self.start);
@@ -195,7 +196,8 @@ impl LineQueue {
 
     /// Whether the allocations are small enough to be kept for the next batch.
     pub(super) fn is_worth_recycling(&self) -> bool {
-        self.lines.capacity() <= MAX_RECYCLED_LINES && self.text.capacity() <= MAX_RECYCLED_TEXT
+        self.lines.capacity() <= MAX_RECYCLED_LINES
+            && self.text.capacity() <= MAX_RECYCLED_TEXT_BYTES
     }
 }
 

@@ -1,8 +1,8 @@
-//! Connects the server of one owner: resolves the endpoint, uses and updates the cached protocol era, adds
-//! hints to errors.
+//! Connects one server: resolves its endpoint, uses and updates the cached protocol era, adds hints
+//! to errors.
 //!
-//! [`switchboard_client::connect`] makes the attempt. Invariant: an entry without approval has no
-//! endpoint, so nothing is started for it.
+//! [`switchboard_client::connect`] makes the attempt; [`super::owner`] decides when. Invariant: an
+//! entry without approval has no endpoint, so nothing is started for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::retry_slots::RetrySlots;
 use super::sdk_servers::SdkServers;
 use crate::cache::ServerCache;
 
-/// Where a server is, as its entry or the embedding program says.
+/// How to reach a server, from its config entry or from the embedding program.
 #[derive(Clone)]
 pub(crate) enum ServerEndpoint {
     /// A child process.
@@ -40,7 +40,7 @@ pub(crate) enum ServerEndpoint {
         name: String,
         servers: Arc<SdkServers>,
     },
-    /// The entry is invalid or not approved: there is nothing to connect to.
+    /// The entry is invalid or not approved. Nothing is started or contacted.
     None,
 }
 
@@ -58,7 +58,7 @@ impl ServerEndpoint {
 pub(crate) struct ConnectSetup {
     pub(crate) endpoint: ServerEndpoint,
     pub(crate) client: ClientContext,
-    /// The environment of this process, as far as the embedding program passed it in.
+    /// The environment variables that the embedding program passed in.
     pub(crate) environment: Arc<Variables>,
     /// The working directory of a child whose entry has no `cwd`.
     pub(crate) working_directory: Option<PathBuf>,
@@ -67,12 +67,13 @@ pub(crate) struct ConnectSetup {
     pub(crate) server_cache: Arc<dyn ServerCache>,
     /// The cache key of this server. Servers that the embedding program added have none.
     pub(crate) cache_key: Option<String>,
+    /// Cancelled when the server is removed or the host shuts down.
     pub(crate) stop: CancellationToken,
     /// Spreads simultaneous reconnects of the host's servers.
     pub(crate) retry_slots: Arc<RetrySlots>,
 }
 
-/// Why a connection attempt failed, or why a session ended.
+/// Why a connection attempt failed, or why an established session ended.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("the embedding program offers no server named {name}{}", known_names(.known))]
@@ -86,7 +87,8 @@ pub(crate) enum ConnectError {
     #[error("{error}")]
     Client {
         error: ClientError,
-        /// A variable that the server names in its last output and that is set but not passed on.
+        /// An environment variable that the server mentions on stderr and that is set for this
+        /// process but not passed to the child.
         missing_variable: Option<String>,
     },
 }
@@ -159,7 +161,7 @@ fn known_names(known: &[String]) -> String {
 }
 
 impl ConnectSetup {
-    /// Opens a session before `until`.
+    /// Connects before `until`, and updates the cached protocol era.
     pub(crate) async fn connect(&self, until: Instant) -> Result<LiveSession, ConnectError> {
         let endpoint = self.client_endpoint()?;
         let cached_era = self
@@ -178,7 +180,7 @@ impl ConnectSetup {
         outcome.map_err(|error| self.with_missing_variable(error))
     }
 
-    /// Returns why `live` ended.
+    /// Returns why `live` ended: the exit code and last output of a child, or the transport error.
     pub(crate) async fn session_failure(&self, live: &mut LiveSession) -> ConnectError {
         self.with_missing_variable(live.failure().await)
     }

@@ -1,4 +1,6 @@
-//! Hints for failed connection attempts: what the user can change in the entry or run.
+//! Hints for failed connection attempts: a change of the config entry or a command to run.
+//!
+//! Pure functions, chosen by the type of the error and never by its text.
 
 use switchboard_client::connect::ConnectError;
 use switchboard_process::{SearchedIn, SpawnError};
@@ -11,7 +13,7 @@ pub(super) fn unknown_sdk_server(name: &str) -> String {
     )
 }
 
-/// The hint for a child that names a variable which is not passed on to it.
+/// The hint for a child that mentions a variable on stderr that it did not get.
 pub(super) fn missing_variable(name: &str) -> String {
     format!(
         "it names {name}, which is set but not passed on: add \"env\": {{\"{name}\": \"${{{name}}}\"}} or \

@@ -1,8 +1,9 @@
 //! Selects the environment variables of a child.
 //!
-//! Pure. Invariant: a variable of this process reaches a child only if it is in the list below or in the
-//! entry's `inheritEnv`. The entry's `env` is added to those, and the supervisor adds
-//! [`MARKER_VARIABLE`](switchboard_process::MARKER_VARIABLE).
+//! Pure functions. A child gets the inherited variables, those in the entry's `env`, and
+//! [`MARKER_VARIABLE`](switchboard_process::MARKER_VARIABLE), which the supervisor adds. Invariant:
+//! a child inherits a variable only if it is in the lists below or `inheritEnv` of the entry allows
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,7 @@ const INHERITED_PREFIXES: [&str; 5] = ["LC_", "XDG_", "npm_config_", "PIP_", "UV
 /// Environment variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
 
-/// The environment of a child.
+/// Returns the environment of a child.
 pub(crate) fn child_env(host_env: &Variables, config: &StdioConfig) -> Variables {
     let inherited = host_env
         .iter()
@@ -52,6 +53,7 @@ pub(crate) fn child_env(host_env: &Variables, config: &StdioConfig) -> Variables
         .collect()
 }
 
+/// Whether a child inherits the variable `name`.
 pub(crate) fn is_inherited(name: &str, inherit: &InheritEnv) -> bool {
     match inherit {
         InheritEnv::All => true,
@@ -70,7 +72,8 @@ fn is_inherited_by_default(name: &str) -> bool {
             .any(|prefix| name.starts_with(prefix))
 }
 
-/// The first variable that a failed child names in `stderr` and that is set here but not passed on.
+/// Returns the first variable that `stderr` of a failed child mentions and that is set for this
+/// process but not passed to the child.
 pub(super) fn missing_variable(
     stderr: &str,
     host_env: &Variables,

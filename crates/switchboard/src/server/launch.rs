@@ -1,4 +1,6 @@
-//! Builds the launch of a stdio server from its entry.
+//! Builds the launch of a stdio server from its config entry.
+//!
+//! Invariant: [`environment`] alone decides which variables the child inherits.
 
 use std::path::Path;
 
@@ -7,8 +9,8 @@ use switchboard_process::{ExecutableChanged, ExecutableResolver, Launch, MARKER_
 
 use super::environment::{self, Variables};
 
-/// The child process of an entry. `working_directory` is used if the entry has no `cwd`; the child is
-/// started only if it still is the `approved` program.
+/// Returns what to start for an entry. `working_directory` is used if the entry has no `cwd`. The
+/// child is started only if its program is still the `approved` one.
 pub(super) fn launch(
     config: &StdioConfig,
     host_env: &Variables,

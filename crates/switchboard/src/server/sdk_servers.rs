@@ -1,4 +1,6 @@
-//! The in-process servers that `sdk` entries refer to by name.
+//! The in-process servers that config entries of type `sdk` refer to by name.
+//!
+//! The embedding program registers them. Invariant: a name has at most one server.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,8 +8,8 @@ use std::sync::Mutex;
 use switchboard_wire::ServerInstance;
 use switchboard_wire::sync::lock;
 
-/// The servers of the embedding program, by name. Owners look a server up at every connection attempt,
-/// so a server that is added later is found by the next attempt.
+/// The servers of the embedding program, by name. Every connection attempt looks its server up, so
+/// a server that is registered later is found by the next attempt.
 #[derive(Debug, Default)]
 pub(crate) struct SdkServers(Mutex<BTreeMap<String, ServerInstance>>);
 
@@ -25,7 +27,7 @@ impl SdkServers {
         lock(&self.0).remove(name)
     }
 
-    /// The server of this name, or all names.
+    /// Returns the server of this name. The error holds the names of all servers.
     pub(crate) fn find(&self, name: &str) -> Result<ServerInstance, Vec<String>> {
         let servers = lock(&self.0);
         let server = servers.get(name).cloned();

@@ -381,7 +381,7 @@ async fn session_ended(server: &ServerHandle, session: &Session) {
     let mut state: watch::Receiver<State> = server.watch_state();
     let has_ended = |state: &State| {
         let current = state.session.as_ref().filter(|_| state.enabled);
-        !current.is_some_and(|current| current.is(session))
+        !current.is_some_and(|current| current.is_same_as(session))
     };
     // An error means that the owner task of the server ended, and the session with it.
     let _ = state.wait_for(has_ended).await;

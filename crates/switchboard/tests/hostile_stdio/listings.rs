@@ -28,7 +28,7 @@ fn notes_contain(message: &'static str) -> impl Fn(&TestHost) {
 cases! {
     s41_cursor_loop: "the same cursor on every page" =>
         pages(Cursors::Loop, 0)
-            .also_checks(notes_contain("the list is cut after 3 tools, because of pages that go round in a circle"));
+            .also_checks(notes_contain("the list is cut after 3 tools, because of a cursor that the server already returned"));
     s41_endless_pages: "every page has a next page" =>
         pages(Cursors::Endless, 0)
             .also_checks(notes_contain("because of 1000 pages (limit `list_pages`)"));

@@ -1,7 +1,8 @@
 //! Sends HTTP requests with a credential.
 //!
-//! Invariant: a request that the server rejected for its credential is sent again only with another
-//! credential, and only a few times. Such a request was not executed.
+//! Invariant: a request is sent again only if the server rejected its credential, so that the
+//! request was not executed, and only if the provider decides so; [`MAX_AUTH_ATTEMPTS`] bounds how
+//! often.
 
 use std::sync::Arc;
 
@@ -17,9 +18,10 @@ use crate::http::{HttpClient, HttpError, Incoming, Outgoing};
 use switchboard_wire::id::ServerName;
 use switchboard_wire::redact::Redactor;
 
-/// How often one request may be rejected for its credential.
+/// Maximum number of times that one request is sent again after its credential was rejected.
 const MAX_AUTH_ATTEMPTS: u32 = 3;
 
+/// An HTTP client that adds the credential of the `AuthProvider` to each request.
 pub(crate) struct AuthorizedClient {
     server: ServerName,
     url: Url,
@@ -79,7 +81,8 @@ impl AuthorizedClient {
         &self.url
     }
 
-    /// Sends a request to `url`, or to the URL of the server. Returns when the response headers arrived.
+    /// Sends a request to `url`, by default the URL of the server. Returns when the response
+    /// headers have arrived.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -107,7 +110,10 @@ impl AuthorizedClient {
                 .await
                 .map_err(SendFailure::Http)?;
             if is_auth_status(incoming.status) && rejections < MAX_AUTH_ATTEMPTS {
-                match self.refused(&incoming, &credential, rejections).await {
+                match self
+                    .report_rejection(&incoming, &credential, rejections)
+                    .await
+                {
                     AuthVerdict::TryAgain => {
                         rejections += 1;
                         continue;
@@ -133,7 +139,8 @@ impl AuthorizedClient {
         }
     }
 
-    async fn refused(
+    /// Reports a rejected credential to the provider, which decides how to go on.
+    async fn report_rejection(
         &self,
         incoming: &Incoming,
         credential: &Credential,
@@ -141,8 +148,8 @@ impl AuthorizedClient {
     ) -> AuthVerdict {
         let challenge = Challenge::from_headers(&incoming.headers);
         let status = incoming.status.as_u16();
-        let status = AuthRefusal::new(&self.server, status, &challenge, credential);
-        self.auth.refused(status.after(previous_rejections)).await
+        let refusal = AuthRefusal::new(&self.server, status, &challenge, credential);
+        self.auth.refused(refusal.after(previous_rejections)).await
     }
 }
 

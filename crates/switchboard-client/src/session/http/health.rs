@@ -1,7 +1,9 @@
 //! Health checks of a remote server.
 //!
-//! The monitor pings a server that was idle, one whose connection failed, and every server after the
-//! machine was suspended. Too many consecutive failures end the session; the owner then backs off.
+//! Each session pings its server when the server was idle, when a connection failed, and after the
+//! machine was suspended. A ping that fails ends the session, unless it timed out while other
+//! requests kept the server busy. Too many consecutive failed requests end the session, too. The
+//! owner of the server then reconnects with backoff.
 //!
 //! Invariant: a server that responds at all, even with an error status, is healthy.
 
@@ -11,11 +13,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use super::sse_2024::Sse2024Session;
-use super::streamable::StreamableHttpSession;
 use crate::session::deadline::Deadline;
+use crate::session::peer::JsonRpcSession;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
 use switchboard_wire::jsonrpc::RawResult;
 
@@ -63,18 +63,19 @@ impl HealthMonitor {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// Schedules the next check as after a success, without resetting the failures.
+    /// Postpones the next check by the idle time, as a success does, but keeps the count of
+    /// failures.
     fn postpone_check(&self) {
         let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_success.fetch_max(elapsed, Ordering::Relaxed);
     }
 
     /// Counts a request as in flight. A server that works on a request may be too busy for a ping.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin_request(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn end(&self) {
+    pub(super) fn end_request(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -116,62 +117,21 @@ impl HealthMonitor {
 }
 
 /// A session whose server can be pinged.
-pub(super) trait Pingable: Send + Sync + 'static {
+pub(super) trait Pingable: JsonRpcSession {
     fn health(&self) -> &HealthMonitor;
-
-    fn stop(&self) -> CancellationToken;
 
     /// Sends a request that is cheap for the server.
     fn ping(
         self: &Arc<Self>,
         deadline: Deadline,
-    ) -> impl Future<Output = Result<RawResult, RequestError>> + Send;
-
-    /// Ends the session.
-    fn end_unreachable(&self, end: SessionEnd);
-}
-
-impl Pingable for StreamableHttpSession {
-    fn health(&self) -> &HealthMonitor {
-        &self.health
-    }
-
-    fn stop(&self) -> CancellationToken {
-        self.peer.stop.clone()
-    }
-
-    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<RawResult, RequestError> {
-        StreamableHttpSession::ping(self, deadline).await
-    }
-
-    fn end_unreachable(&self, end: SessionEnd) {
-        self.peer.end(end);
-    }
-}
-
-impl Pingable for Sse2024Session {
-    fn health(&self) -> &HealthMonitor {
-        &self.health
-    }
-
-    fn stop(&self) -> CancellationToken {
-        self.peer.stop.clone()
-    }
-
-    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<RawResult, RequestError> {
-        Sse2024Session::ping(self, deadline).await
-    }
-
-    fn end_unreachable(&self, end: SessionEnd) {
-        self.end(end);
-    }
+    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
 }
 
 /// Runs the health checks of a session until it ends.
 pub(super) async fn run_checks<S: Pingable>(session: Arc<S>) {
     let monitor = session.health();
     let mut resumed = monitor.health.resumed.clone();
-    let stop = session.stop();
+    let stop = session.peer().stop.clone();
     loop {
         let check_due = monitor.check_due(&mut resumed);
         if stop.run_until_cancelled(check_due).await.is_none() {
@@ -190,12 +150,12 @@ pub(super) async fn run_checks<S: Pingable>(session: Arc<S>) {
                 delivery: Delivery::Answered,
                 ..
             }) => monitor.record_success(),
-            // A busy server. The requests in flight have their own deadlines.
+            // The server may be busy with the requests in flight, which have their own deadlines.
             RequestError::TimedOut { .. } if monitor.has_requests() => monitor.postpone_check(),
             error => {
                 let end =
                     SessionEnd::Unreachable(format!("the server no longer responds: {error}"));
-                session.end_unreachable(end);
+                session.end(end);
                 return;
             }
         }

@@ -1,8 +1,8 @@
 //! Maps an HTTP error status to a request error.
 //!
-//! A JSON-RPC error in the body is the server's response, whatever the status. Otherwise the status
-//! decides the delivery: a 4xx was rejected, a 5xx may have been executed. Invariant: an error never
-//! contains a credential.
+//! A JSON-RPC error in the body is the response of the server. Without one, the status decides the
+//! delivery: the server rejected the request (4xx) or may have executed it (5xx). Invariant: an
+//! error never contains a credential.
 
 use std::time::{Duration, SystemTime};
 
@@ -78,7 +78,7 @@ pub(super) async fn read(
 
 /// The JSON-RPC error in a body, if it belongs to this request.
 fn rpc_error(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject> {
-    /// Some servers omit the id if they did not parse the request.
+    // Some servers omit the id if they could not parse the request.
     #[derive(serde::Deserialize)]
     struct WithoutId {
         error: ErrorObject,
@@ -151,7 +151,15 @@ pub(super) fn send_error(error: SendFailure) -> RequestError {
     }
 }
 
-/// The body of an answer could not be read to its end.
+/// The error for a response that must be an event stream but has another content type.
+pub(super) fn not_an_event_stream(status: StatusCode) -> RequestError {
+    RequestError::Transport(TransportFailure {
+        status: Some(status.as_u16()),
+        ..TransportFailure::unknown("the response is not an event stream")
+    })
+}
+
+/// The error for a response whose body could not be read to its end.
 pub(super) fn body_error(error: BodyError, peer: &Peer) -> RequestError {
     match error {
         BodyError::TooLong { limit } => {
@@ -174,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_counts_unless_it_names_another_request() {
+    fn error_in_body_is_used_unless_it_names_another_request() {
         let message = |body: &str| {
             let error = rpc_error(body.as_bytes(), Some(7), &Limits::default());
             error.map(|error| error.message)
@@ -203,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_read_as_seconds_or_as_a_date_and_is_bounded() {
+    fn retry_after_is_seconds_or_a_date_and_bounded() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let read = |text: &'static str, status| {
             let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);

@@ -1,7 +1,8 @@
-//! Streamable-HTTP session, both eras: headers, session id, handshake, notifications, DELETE.
+//! Streamable HTTP session of both eras: handshake, tool calls, notifications, DELETE.
 //!
-//! Every request is one POST, driven by its caller's task; [`super::exchange`] reads the response.
-//! Invariant: headers and body of a request agree.
+//! Every request is one POST, which the task of the caller sends; [`super::exchange`] reads the
+//! response, and [`super::listen`] keeps the server-to-client stream open. Invariant: a tool call
+//! is repeated only if the server rejected it because its headers did not fit the tool.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,86 +10,58 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::exchange::ProgressListener;
-use super::health::{self, Health, HealthMonitor};
-use super::notifications::{NOTIFICATION_TIMEOUT, NotificationSlots};
-use super::{
-    ACCEPT_BOTH, AuthorizedClient, JSON, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, status,
-};
+use super::health::{self, Health, HealthMonitor, Pingable};
+use super::http_core::{HttpCore, NOTIFICATION_TIMEOUT};
+use super::request_headers::RequestHeaders;
+use super::{ACCEPT_BOTH, AuthorizedClient, METHOD, post_body, status};
 use crate::session::deadline::Deadline;
 use crate::session::list_changes::ListChangeKind;
-use crate::session::peer::{Outgoing, Peer};
+use crate::session::peer::{JsonRpcSession, Peer};
+use crate::session::progress::ProgressForwarder;
 use crate::session::query::Query;
 use crate::session::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::wire_tap::Direction;
-use switchboard_wire::Limits;
-use switchboard_wire::decode::{Page, SkippedItem};
+use switchboard_wire::decode::{LeftOut, Page};
 use switchboard_wire::encode;
-use switchboard_wire::encode::{InputResponses, ListChangeFilter};
-use switchboard_wire::header_params::{HeaderParams, header_value};
-use switchboard_wire::jsonrpc::RawResult;
-use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, ToolDefinition};
+use switchboard_wire::encode::{Interests, Round};
+use switchboard_wire::header_params::Mirrors;
+use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, Tool};
 use switchboard_wire::sync::lock;
 
 /// How long the handshake waits for the server-to-client stream to open.
 pub(super) const LISTEN_STREAM_GRACE: Duration = Duration::from_secs(1);
-/// Maximum length of a session id, in bytes.
-const MAX_SESSION_ID_BYTES: usize = 256;
 /// How long a call waits for a new tool list after the server rejected its headers.
 const RELIST_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A session over streamable HTTP, of either era.
 pub struct StreamableHttpSession {
-    pub(super) peer: Peer,
-    pub(super) client: AuthorizedClient,
-    pub(super) tasks: TaskTracker,
+    pub(super) core: HttpCore,
     next_id: AtomicU64,
     pub(super) session_id: OnceLock<HeaderValue>,
     /// Per tool, the arguments that its calls repeat in headers.
     header_params: Mutex<HashMap<String, Arc<HeaderParams>>>,
     /// Incremented after each complete tool list.
-    tool_list_revision: tokio::sync::watch::Sender<u64>,
-    /// Progress listeners by request id.
-    pub(super) listeners: Mutex<HashMap<u64, ProgressListener>>,
-    notifications: NotificationSlots,
-    pub(super) health: HealthMonitor,
+    tool_list_revision: watch::Sender<u64>,
+    /// Forwards progress to callers, by request id.
+    pub(super) progress: Mutex<HashMap<u64, ProgressForwarder>>,
     /// Cancelled when the server-to-client stream was opened or rejected.
     pub(super) listen_stream_decided: CancellationToken,
-    /// The session was deleted, or the server forgot it.
+    /// DELETE was sent, or the server no longer knows the session.
     session_deleted: AtomicBool,
 }
 
 impl std::fmt::Debug for StreamableHttpSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StreamableHttpSession")
-            .field("server", &self.peer.context.server)
+            .field("server", &self.core.peer.context.server)
             .finish_non_exhaustive()
-    }
-}
-
-/// The parts of a request that headers repeat.
-#[derive(Clone, Copy)]
-pub(super) struct RequestHeaders<'a> {
-    pub(super) method: &'static str,
-    /// The tool, resource or prompt.
-    pub(super) name: Option<&'a str>,
-    pub(super) header_params: Option<(&'a HeaderParams, &'a ToolRequest<'a>)>,
-    /// The protocol version, if none is negotiated yet.
-    pub(super) version: Option<ProtocolVersion>,
-}
-
-impl RequestHeaders<'_> {
-    pub(super) fn of(method: &'static str) -> Self {
-        Self {
-            method,
-            name: None,
-            header_params: None,
-            version: None,
-        }
     }
 }
 
@@ -101,23 +74,15 @@ impl StreamableHttpSession {
         health: &Health,
     ) -> Arc<Self> {
         Arc::new(Self {
-            peer: Peer::new(context, tasks, stop),
-            client,
-            tasks: tasks.clone(),
+            core: HttpCore::new(client, context, tasks, stop, health),
             next_id: AtomicU64::new(1),
             session_id: OnceLock::new(),
             header_params: Mutex::default(),
-            tool_list_revision: tokio::sync::watch::Sender::new(0),
-            listeners: Mutex::default(),
-            notifications: NotificationSlots::new(),
-            health: HealthMonitor::new(health),
+            tool_list_revision: watch::Sender::new(0),
+            progress: Mutex::default(),
             listen_stream_decided: CancellationToken::new(),
             session_deleted: AtomicBool::new(false),
         })
-    }
-
-    pub(in crate::session) fn limits(&self) -> &Limits {
-        &self.peer.context.limits
     }
 
     pub(super) fn next_id(&self) -> u64 {
@@ -125,85 +90,28 @@ impl StreamableHttpSession {
     }
 
     pub(super) fn is_modern(&self) -> bool {
-        self.peer
-            .version()
-            .is_some_and(|version| version.era() == Era::Modern)
+        self.core.peer.era() == Some(Era::Modern)
     }
 
     /// Completes the handshake and opens the server-to-client stream before the first request.
     pub(crate) async fn set_handshake(self: &Arc<Self>, handshake: ServerHello) {
         let is_modern = handshake.version.era() == Era::Modern;
-        let list_changes = ListChangeFilter::supported_by(&handshake.capabilities);
-        self.peer.set_handshake(handshake);
+        let list_changes = Interests::in_what(&handshake.capabilities);
+        self.core.peer.set_handshake(handshake);
         if is_modern {
             if list_changes.is_empty() {
                 self.listen_stream_decided.cancel();
             } else {
-                self.tasks
+                self.core
+                    .tasks
                     .spawn(Arc::clone(self).run_listen_request(list_changes));
             }
         } else {
-            self.tasks.spawn(Arc::clone(self).run_get_stream());
+            self.core.tasks.spawn(Arc::clone(self).run_get_stream());
         }
-        self.tasks.spawn(health::run_checks(Arc::clone(self)));
+        self.core.tasks.spawn(health::run_checks(Arc::clone(self)));
         let _ =
             tokio::time::timeout(LISTEN_STREAM_GRACE, self.listen_stream_decided.cancelled()).await;
-    }
-
-    pub(super) fn headers(&self, request: &RequestHeaders<'_>) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(12);
-        headers.insert(ACCEPT, ACCEPT_BOTH);
-        headers.insert(CONTENT_TYPE, JSON);
-        self.insert_version_headers(&mut headers, request.version);
-        let version = request.version.or_else(|| self.peer.version());
-        if version.is_some_and(|version| version.era() == Era::Modern) {
-            headers.insert(METHOD, HeaderValue::from_static(request.method));
-            if let Some(name) = request.name {
-                headers.insert(NAME, header_value(name));
-            }
-            if let Some((params, call)) = request.header_params {
-                headers.extend(params.headers(call.arguments));
-            }
-        }
-        headers
-    }
-
-    /// Inserts the protocol version and the session id.
-    pub(super) fn insert_version_headers(
-        &self,
-        headers: &mut HeaderMap,
-        version: Option<ProtocolVersion>,
-    ) {
-        let version = version.or_else(|| self.peer.version());
-        // Older versions do not have the header.
-        if let Some(version) = version.filter(|version| *version > ProtocolVersion::V2025_03_26) {
-            let version = HeaderValue::from_static(version.as_str());
-            headers.insert(PROTOCOL_VERSION, version);
-        }
-        if let Some(session) = self.session_id.get() {
-            headers.insert(SESSION_ID, session.clone());
-        }
-    }
-
-    /// Stores the session id that the server assigned, if any.
-    pub(super) fn store_session_id(&self, headers: &HeaderMap) -> Result<(), RequestError> {
-        let Some(id) = headers.get(SESSION_ID) else {
-            return Ok(());
-        };
-        let is_plain = id.as_bytes().iter().all(u8::is_ascii_graphic);
-        if !is_plain || id.is_empty() || id.len() > MAX_SESSION_ID_BYTES {
-            let why = format!(
-                "its session id is not 1 to {MAX_SESSION_ID_BYTES} visible ASCII characters"
-            );
-            return Err(RequestError::InvalidResponse(
-                switchboard_wire::jsonrpc::InvalidMessage::Malformed(why),
-            ));
-        }
-        let mut id = id.clone();
-        // A bearer secret: keep it out of debug output.
-        id.set_sensitive(true);
-        let _ = self.session_id.set(id);
-        Ok(())
     }
 
     pub(in crate::session) async fn query(
@@ -217,14 +125,14 @@ impl StreamableHttpSession {
             ..RequestHeaders::of(query.method)
         };
         self.request(headers, deadline, None, |id| {
-            self.peer.encode_query(id, query, input_responses)
+            self.core.peer.encode_query(id, query, input_responses)
         })
         .await
     }
 
-    /// Removes tools that cannot be called over HTTP from a page, and records the header parameters of
-    /// the others.
-    pub(in crate::session) fn filter_tools_for_http(&self, page: &mut Page<ToolDefinition>) {
+    /// Removes tools that cannot be called over HTTP from a page, and records the header parameters
+    /// of the others.
+    pub(in crate::session) fn filter_tools_for_http(&self, page: &mut Page<Tool>) {
         if !self.is_modern() {
             return;
         }
@@ -262,11 +170,12 @@ impl StreamableHttpSession {
         let revision = *self.tool_list_revision.borrow();
         let outcome = self.call_once(call).await;
         match outcome {
-            // The server did not execute the call: the header parameters changed since the tool list.
+            // The server did not execute the call: the tool wants other arguments in headers than
+            // it did when the tools were listed. List them again, then repeat the call.
             Err(RequestError::ErrorResponse(error))
                 if error.code == ErrorObject::HEADER_MISMATCH && self.is_modern() =>
             {
-                self.peer.list_changes.record(ListChangeKind::Tools);
+                self.core.peer.list_changes.record(ListChangeKind::Tools);
                 let mut revisions = self.tool_list_revision.subscribe();
                 let relisted = revisions.wait_for(|current| *current != revision);
                 match tokio::time::timeout(RELIST_TIMEOUT, relisted)
@@ -292,7 +201,7 @@ impl StreamableHttpSession {
             ..RequestHeaders::of("tools/call")
         };
         self.request(headers, call.deadline, call.progress.clone(), |id| {
-            self.peer.encode_call(id, call)
+            self.core.peer.encode_call(id, call)
         })
         .await
     }
@@ -301,9 +210,9 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<RawResult, RequestError> {
-        let params = encode::MetaParams {
-            meta: self.peer.request_meta(Some(version), None, None),
+    ) -> Result<Answer, RequestError> {
+        let params = encode::OnlyMeta {
+            meta: self.core.peer.request_meta(Some(version), None, None),
         };
         let headers = RequestHeaders {
             version: Some(version),
@@ -319,8 +228,8 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<RawResult, RequestError> {
-        let context = &self.peer.context;
+    ) -> Result<Answer, RequestError> {
+        let context = &self.core.peer.context;
         let capabilities = context.client_capabilities();
         let headers = RequestHeaders::of("initialize");
         self.request(headers, deadline, None, |id| {
@@ -330,45 +239,29 @@ impl StreamableHttpSession {
         .await
     }
 
-    /// Sends `initialized`. Later requests must not overtake it, so this waits for the response.
+    /// Sends the `initialized` notification and waits for the response, so that no later request
+    /// overtakes it.
     pub(crate) async fn send_initialized(self: &Arc<Self>, version: ProtocolVersion) {
         let line = encode::notification("notifications/initialized", None::<()>);
         self.post(line, Some(version)).await;
     }
 
-    /// Sends `ping`, or `server/discover` in the modern era, which has no ping.
-    pub(super) async fn ping(
-        self: &Arc<Self>,
-        deadline: Deadline,
-    ) -> Result<RawResult, RequestError> {
-        match self.peer.version() {
-            Some(version) if version.era() == Era::Modern => self.discover(version, deadline).await,
-            _ => {
-                let headers = RequestHeaders::of("ping");
-                self.request(headers, deadline, None, |id| {
-                    encode::request(id, headers.method, serde_json::json!({}))
-                })
-                .await
-            }
-        }
-    }
-
     /// Sends a notification or a response. Failures are only logged.
-    async fn post(&self, mut line: Vec<u8>, version: Option<ProtocolVersion>) {
-        line.pop();
-        self.peer.tap(Direction::Sent, &line);
-        let repeated = RequestHeaders {
+    async fn post(&self, line: Vec<u8>, version: Option<ProtocolVersion>) {
+        let body = post_body(line);
+        self.core.peer.tap(Direction::Sent, &body);
+        let request_headers = RequestHeaders {
             version,
             ..RequestHeaders::of("notifications/initialized")
         };
         let headers = || {
-            let mut headers = self.headers(&repeated);
+            let mut headers = self.headers(&request_headers);
+            // Only requests repeat their method.
             headers.remove(METHOD);
             headers
         };
-        let body = Bytes::from(line);
-        let sent = self.client.send(Method::POST, None, headers, body);
-        let server = &self.peer.context.server;
+        let sent = self.core.client.send(Method::POST, None, headers, body);
+        let server = &self.core.peer.context.server;
         match tokio::time::timeout(NOTIFICATION_TIMEOUT, sent).await {
             Ok(Ok(reply)) if reply.incoming.status.is_success() => {}
             Ok(Ok(reply)) => {
@@ -384,13 +277,12 @@ impl StreamableHttpSession {
 
     /// Sends `cancelled`. In the modern era closing the exchange cancels the request.
     pub(super) fn send_cancelled(self: &Arc<Self>, id: u64, reason: &str) {
-        if !self.is_modern() && self.peer.version().is_some() && !self.peer.stop.is_cancelled() {
+        if !self.is_modern()
+            && self.core.peer.version().is_some()
+            && !self.core.peer.stop.is_cancelled()
+        {
             self.send_notification(encode::cancelled(id, reason));
         }
-    }
-
-    pub(in crate::session) fn close(&self) {
-        self.peer.end(SessionEnd::Closed);
     }
 
     /// Sends DELETE for the session, once. The result is ignored.
@@ -405,16 +297,17 @@ impl StreamableHttpSession {
             headers
         };
         let delete = self
+            .core
             .client
             .send(Method::DELETE, None, headers, Bytes::new());
         let _ = tokio::time::timeout(within, delete).await;
     }
 
-    /// Ends the session because the server no longer knows it. The request was not executed and may be
-    /// sent on the next session.
+    /// Ends the session because the server no longer knows its id. The returned error says *not
+    /// sent*, because the server did not execute the request.
     pub(super) fn end_expired(&self) -> RequestError {
         self.session_deleted.store(true, Ordering::Relaxed);
-        self.peer.end(SessionEnd::Expired);
+        self.core.peer.end(SessionEnd::Expired);
         RequestError::Lost {
             delivery: Delivery::NotSent,
             end: SessionEnd::Expired,
@@ -422,14 +315,38 @@ impl StreamableHttpSession {
     }
 }
 
-impl Outgoing for StreamableHttpSession {
+impl JsonRpcSession for StreamableHttpSession {
     fn peer(&self) -> &Peer {
-        &self.peer
+        &self.core.peer
     }
 
     fn send_notification(self: &Arc<Self>, line: Vec<u8>) {
         let this = Arc::clone(self);
         let send = async move { this.post(line, None).await };
-        self.notifications.spawn(&self.peer, send);
+        self.core.spawn_notification(send);
+    }
+
+    fn end(&self, end: SessionEnd) {
+        self.core.peer.end(end);
+    }
+}
+
+impl Pingable for StreamableHttpSession {
+    fn health(&self) -> &HealthMonitor {
+        &self.core.health
+    }
+
+    /// Sends `ping`, or `server/discover` in the modern era, which has no ping.
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+        match self.core.peer.version() {
+            Some(version) if version.era() == Era::Modern => self.discover(version, deadline).await,
+            _ => {
+                let headers = RequestHeaders::of("ping");
+                self.request(headers, deadline, None, |id| {
+                    encode::request(id, headers.method, serde_json::json!({}))
+                })
+                .await
+            }
+        }
     }
 }

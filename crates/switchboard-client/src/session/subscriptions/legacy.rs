@@ -1,7 +1,7 @@
 //! Subscriptions of the legacy era: `resources/subscribe` and `resources/unsubscribe` per URI.
 //!
-//! Invariants: at most one request per URI is in flight, so that the last wish wins; a request without a
-//! response does not block the others.
+//! Invariants: at most one request per URI is in flight, so that the server ends in the state of
+//! the last request; a request without a response does not block those of other URIs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::session::{Deadline, Session};
 
 /// Maximum number of requests in flight.
 const MAX_IN_FLIGHT: usize = 16;
-/// Short: the result of unsubscribing does not matter.
+/// Short, because the result of unsubscribing does not matter.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct FinishedRequest {

@@ -1,8 +1,8 @@
-//! Subscriptions of the modern era: one `subscriptions/listen` request for all URIs, replaced when the
-//! set of URIs changes.
+//! Subscriptions of the modern era: one `subscriptions/listen` request for all URIs, replaced when
+//! the set of URIs changes.
 //!
-//! Invariant: the old request ends after the new one was acknowledged, so that no update is missed.
 //! A request that broke is sent again with backoff; a request that the server ended is not.
+//! Invariant: the old request ends after the new one was acknowledged, so that no update is missed.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -69,6 +69,7 @@ impl<'a> ActiveListen<'a> {
         }
     }
 
+    /// Waits until the request ends.
     async fn end(&mut self) -> ListenEnd {
         tokio::select! {
             biased;
@@ -110,7 +111,7 @@ struct ListenTask<'a> {
     /// Earliest renewal after a failure.
     not_before: Instant,
     retry_delay: Duration,
-    /// Updates may have been missed.
+    /// Updates may have been missed while no request was open.
     missed_updates: bool,
 }
 
@@ -128,7 +129,7 @@ pub(super) async fn run(session: &Session, peer: &Peer) {
         let due = task.due;
         let wake = tokio::select! {
             biased;
-            end = end_of(&mut task.current) => Wake::Ended(end),
+            end = wait_for_listen_end(&mut task.current) => Wake::Ended(end),
             () = peer.subscriptions.changed.notified(), if due.is_none() => Wake::Changed,
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Wake::RenewalDue,
         };
@@ -148,9 +149,10 @@ pub(super) async fn run(session: &Session, peer: &Peer) {
     }
 }
 
-async fn end_of(listening: &mut Option<ActiveListen<'_>>) -> ListenEnd {
-    match listening {
-        Some(listening) => listening.end().await,
+/// Waits until the request ends, or forever without one.
+async fn wait_for_listen_end(active: &mut Option<ActiveListen<'_>>) -> ListenEnd {
+    match active {
+        Some(active) => active.end().await,
         None => pending().await,
     }
 }
@@ -180,7 +182,7 @@ impl<'a> ListenTask<'a> {
                 biased;
                 () = acknowledged.cancelled() => break Ok(()),
                 end = next.end() => break Err(end),
-                _ = end_of(&mut self.current) => {
+                _ = wait_for_listen_end(&mut self.current) => {
                     self.current = None;
                     self.missed_updates = true;
                 }

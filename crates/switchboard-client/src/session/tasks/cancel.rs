@@ -10,13 +10,16 @@ use crate::session::Session;
 use crate::session::deadline::Deadline;
 use crate::session::query::Query;
 
+/// Maximum wait for the response to `tasks/cancel`.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends `tasks/cancel` when it is dropped while the task may be running.
 pub(super) struct CancelTaskOnDrop {
     /// The session that polls the task.
     pub(super) session: Session,
+    /// Id of the task.
     pub(super) id: String,
+    /// Whether the task may still be running. Cleared when its end is known.
     pub(super) maybe_running: bool,
 }
 

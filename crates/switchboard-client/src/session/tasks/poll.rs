@@ -1,8 +1,8 @@
 //! Polls one task until it ends, across reconnects, and answers its input requests.
 //!
-//! Polling is idempotent, so a failed poll is retried until the deadline of the call. Every response of
-//! the server resets the idle limit. Invariant: the user is never asked the same question twice, even if
-//! the server repeats it.
+//! Polling is idempotent, so a failed poll is retried until the deadline of the call. Every
+//! response of the server resets the idle limit. Invariant: an input request is answered once, even
+//! if the server repeats it.
 
 mod responses;
 
@@ -20,6 +20,7 @@ use crate::deadlines::Deadlines;
 use crate::session::deadline::{Deadline, Expired};
 use crate::session::input_required::{self, invalid_response, never_not_sent};
 use crate::session::peer::Peer;
+use crate::session::progress::ProgressForwarder;
 use crate::session::query::Query;
 use crate::session::{RequestError, Session, SessionEnd, ToolRequest, TransportFailure};
 use switchboard_wire::BoxFuture;
@@ -44,8 +45,9 @@ type ResultRequest = BoxFuture<'static, Result<RawResult, RequestError>>;
 pub(super) struct TaskPoller<'a> {
     request: &'a ToolRequest<'a>,
     task: CancelTaskOnDrop,
-    /// Poll interval and lifetime of the task, as the server set them.
+    /// Poll interval that the server set.
     interval: Option<Duration>,
+    /// Lifetime of the task that the server set.
     ttl: Option<Duration>,
     /// Poll without waiting for the interval.
     poll_now: bool,
@@ -57,13 +59,14 @@ pub(super) struct TaskPoller<'a> {
     responses: Option<Map<String, Value>>,
     /// The open `tasks/result` request (2025-11-25).
     result_request: Option<ResultRequest>,
-    /// The task has ended: only the result is missing.
+    /// The task has ended and is not polled. `tasks/result` is in flight.
     result_only: bool,
     /// `tasks/result` returned an error once.
     result_failed: bool,
     status_progress: StatusProgress,
-    /// The last failed poll, and the number of consecutive failures.
+    /// The error of the last poll, if it failed.
     last_error: Option<String>,
+    /// Number of consecutive failed polls.
     failures: u32,
 }
 
@@ -91,7 +94,7 @@ impl<'a> TaskPoller<'a> {
             result_request: None,
             result_only: false,
             result_failed: false,
-            status_progress: StatusProgress::default(),
+            status_progress: StatusProgress::new(request.progress.clone()),
             last_error: None,
             failures: 0,
         };
@@ -139,7 +142,7 @@ impl<'a> TaskPoller<'a> {
         tokio::select! {
             biased;
             _ = session.ended() => {}
-            answers = input_required::answers(peer, requests) => {
+            answers = input_required::answer_all(peer, requests) => {
                 self.responses = Some(answers?);
                 self.answered.extend(keys);
             }
@@ -226,8 +229,8 @@ impl<'a> TaskPoller<'a> {
         .await;
     }
 
-    /// Delay before the next poll: the interval of the server within bounds, but at most half of the idle
-    /// limit and of the task's lifetime.
+    /// Delay before the next poll: the interval of the server within bounds, but at most half of
+    /// the idle limit and of the task's lifetime.
     fn poll_delay(&self) -> Duration {
         if self.poll_now {
             return Duration::ZERO;
@@ -271,9 +274,9 @@ impl<'a> TaskPoller<'a> {
 
     /// Forwards a status message as progress.
     fn report_status(&mut self, message: Option<String>) {
-        if let (Some(listener), Some(message)) = (&self.request.progress, message) {
+        if let Some(message) = message {
             let message = self.redacted(&message);
-            self.status_progress.report(listener, message);
+            self.status_progress.report(message);
         }
     }
 
@@ -293,7 +296,7 @@ impl<'a> TaskPoller<'a> {
         switchboard_wire::text::one_line(&self.redacted(&self.task.id), 100).into_owned()
     }
 
-    /// The server reports that the task failed.
+    /// The error for a task that failed or was cancelled by the server.
     fn failed(&mut self, mut error: ErrorObject) -> RequestError {
         self.task.maybe_running = false;
         if let Some(peer) = self.task.session.peer() {
@@ -302,7 +305,7 @@ impl<'a> TaskPoller<'a> {
         RequestError::ErrorResponse(error)
     }
 
-    /// The outcome of the task is unknown, and the task cannot be cancelled.
+    /// The error for a task that can be neither polled nor cancelled any more.
     fn unknown_outcome(&mut self, why: String) -> RequestError {
         self.task.maybe_running = false;
         RequestError::Transport(TransportFailure::unknown(why))
@@ -350,27 +353,37 @@ fn peer_of(session: &Session) -> Result<&Peer, RequestError> {
     peer.ok_or_else(|| invalid_response("an in-process server has no tasks"))
 }
 
-/// The status messages of a task that were forwarded as progress.
-#[derive(Default)]
+/// Forwards the status messages of a task as progress.
 struct StatusProgress {
+    /// `None` if the caller did not ask for progress.
+    forwarder: Option<ProgressForwarder>,
+    /// The last status message.
     last: Option<String>,
+    /// Number of status messages, which is the value of the progress.
     count: u32,
-    /// `StatusProgress` dropped since the last one that was taken.
-    skipped: u64,
 }
 
 impl StatusProgress {
+    fn new(listener: Option<mpsc::Sender<Progress>>) -> Self {
+        Self {
+            forwarder: listener.map(ProgressForwarder::new),
+            last: None,
+            count: 0,
+        }
+    }
+
     /// Forwards a status message if it differs from the last one.
-    fn report(&mut self, listener: &mpsc::Sender<Progress>, message: String) {
+    fn report(&mut self, message: String) {
+        let Some(forwarder) = &mut self.forwarder else {
+            return;
+        };
         if self.last.as_ref() == Some(&message) {
             return;
         }
-        let mut progress = Progress::new(self.count.into()).message(&*message);
-        progress.skipped = self.skipped;
-        self.skipped = match listener.try_send(progress) {
-            Ok(()) => 0,
-            Err(_) => self.skipped + 1,
-        };
+        forwarder.forward(Progress {
+            message: Some(message.clone()),
+            ..Progress::new(self.count.into())
+        });
         self.count = self.count.saturating_add(1);
         self.last = Some(message);
     }

@@ -19,7 +19,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let size = prop_oneof![
         1..40_usize,
-        COPY_LIMIT - 1..COPY_LIMIT + 2,
+        MAX_COPIED_BYTES - 1..MAX_COPIED_BYTES + 2,
         10_000..12_000_usize
     ];
     let amount = prop_oneof![0..200_usize, 0..20_000_usize];
@@ -138,7 +138,7 @@ fn short_lines_are_one_slice() {
         queue.push(Some(id), line(id, 50), None);
     }
     assert_eq!(queue.with_slices(|slices| slices.len()), 1);
-    queue.push(None, line(0, COPY_LIMIT + 1), None);
+    queue.push(None, line(0, MAX_COPIED_BYTES + 1), None);
     queue.push(None, line(1, 50), None);
     assert_eq!(queue.with_slices(|slices| slices.len()), 3);
 }

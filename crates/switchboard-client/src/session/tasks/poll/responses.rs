@@ -2,11 +2,10 @@
 
 use super::{MAX_KEY_BYTES, TaskPoller, Wake, is_retryable, peer_of, task_query};
 use crate::session::input_required::invalid_response;
-use crate::session::{RequestError, Session, run_blocking};
+use crate::session::{RequestError, Session, decode_response};
 use switchboard_wire::decode;
-use switchboard_wire::decode::{IncompleteResult, InputRequest, TaskStatus};
-use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
-use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
+use switchboard_wire::decode::{InputRequest, NoResult, TaskStatus};
+use switchboard_wire::jsonrpc::{Answer, Problem};
 use switchboard_wire::mcp::ErrorObject;
 
 impl TaskPoller<'_> {
@@ -18,11 +17,8 @@ impl TaskPoller<'_> {
     ) -> Result<Wake, RequestError> {
         let limits = &peer_of(session)?.context.limits;
         let max_blocks = limits.content_blocks;
-        let decoded = if response.text.len() > LARGE_MESSAGE_BYTES {
-            Box::pin(run_blocking(move || decode::task(&response, max_blocks))).await?
-        } else {
-            decode::task(&response, max_blocks)
-        };
+        let decode = move |response: &Answer| decode::task(response, max_blocks);
+        let decoded = decode_response(response, decode).await?;
         let task = decoded.map_err(RequestError::InvalidResponse)?;
         if task.id != self.task.id {
             return Err(invalid_response("it belongs to another task"));
@@ -43,14 +39,7 @@ impl TaskPoller<'_> {
                 self.request_result(session);
                 Ok(Wake::StillWorking)
             }
-            TaskStatus::Cancelled => {
-                let reason = task
-                    .status_message
-                    .map(|message| format!(": {}", self.redacted(&message)));
-                let reason = reason.unwrap_or_default();
-                let text = format!("the server cancelled the task{reason}");
-                Err(self.failed(ErrorObject::new(ErrorObject::INTERNAL, text)))
-            }
+            TaskStatus::Cancelled => Err(self.cancelled_by_server(task.message.as_deref())),
             TaskStatus::Completed(Some(result)) if self.is_modern() => {
                 self.task.maybe_running = false;
                 Ok(Wake::Done(*result))
@@ -73,6 +62,13 @@ impl TaskPoller<'_> {
                 Ok(Wake::StillWorking)
             }
         }
+    }
+
+    fn cancelled_by_server(&mut self, reason: Option<&str>) -> RequestError {
+        let reason = reason.map(|reason| format!(": {}", self.redacted(reason)));
+        let reason = reason.unwrap_or_default();
+        let text = format!("the server cancelled the task{reason}");
+        self.failed(ErrorObject::new(ErrorObject::INTERNAL, text))
     }
 
     /// Selects the input requests that were not answered before.
@@ -119,12 +115,8 @@ impl TaskPoller<'_> {
             Ok(result) => {
                 self.task.maybe_running = false;
                 let max_blocks = peer_of(session)?.context.limits.content_blocks;
-                let decoded = if result.text.len() > LARGE_MESSAGE_BYTES {
-                    let decode = move || decode::call_tool_result(&result, max_blocks);
-                    Box::pin(run_blocking(decode)).await?
-                } else {
-                    decode::call_tool_result(&result, max_blocks)
-                };
+                let decode = move |result: &Answer| decode::call_tool_result(result, max_blocks);
+                let decoded = decode_response(result, decode).await?;
                 match decoded {
                     Ok(result) => Ok(Wake::Done(result)),
                     Err(IncompleteResult::Invalid(problem)) => {
@@ -136,7 +128,7 @@ impl TaskPoller<'_> {
             Err(RequestError::ErrorResponse(error)) if self.result_only || self.result_failed => {
                 Err(self.failed(error))
             }
-            // An error of the tool or of the request itself: the next poll decides.
+            // The tool failed, or the server rejected `tasks/result`. The next poll shows which.
             Err(RequestError::ErrorResponse(_)) => {
                 (self.result_failed, self.poll_now) = (true, true);
                 Ok(Wake::StillWorking)

@@ -1,0 +1,178 @@
+//! An open session together with the child process that serves it.
+//!
+//! Ends both in order, and collects the exit code and the last output of a child that failed.
+//! Invariant: dropping a [`LiveSession`] ends the child and all tasks of the session.
+
+use std::fmt;
+use std::time::Duration;
+
+use switchboard_process::{ChildProcess, ExitOutcome};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::error::{ConnectError, ServerOutput};
+use crate::connect_stage::ConnectAttempt;
+use crate::deadlines::Deadlines;
+use crate::session::{Session, SessionEnd};
+use crate::stderr::StderrTail;
+
+/// Time to wait for a child's exit code and the rest of its stderr after its stdout ended.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
+
+/// The child process of a stdio server.
+pub(super) struct Child {
+    pub(super) process: ChildProcess,
+    pub(super) stderr: StderrTail,
+}
+
+/// An open session with its child process, if it has one. Dropping it ends both.
+pub struct LiveSession {
+    /// The session.
+    pub session: Session,
+    process: Option<ChildProcess>,
+    /// The last lines that the child wrote to stderr.
+    pub stderr: Option<StderrTail>,
+    deadlines: Deadlines,
+    /// Ends the tasks that serve this session. They include the one that reads stderr, so the token
+    /// is cancelled after the child has exited.
+    stop: CancellationToken,
+    opened_at: Instant,
+    /// The duration of each step of the connection attempt.
+    pub attempt: ConnectAttempt,
+}
+
+impl LiveSession {
+    pub(super) fn new(
+        session: Session,
+        child: Option<Child>,
+        deadlines: Deadlines,
+        stop: CancellationToken,
+    ) -> Self {
+        let (process, stderr) = child.map(|child| (child.process, child.stderr)).unzip();
+        Self {
+            session,
+            process,
+            stderr,
+            deadlines,
+            stop,
+            opened_at: Instant::now(),
+            attempt: ConnectAttempt::default(),
+        }
+    }
+
+    /// The time since the transport was opened.
+    pub fn age(&self) -> Duration {
+        self.opened_at.elapsed()
+    }
+
+    /// Ends the session, then the child: closes stdin, waits, sends SIGTERM, waits, sends SIGKILL.
+    pub async fn shut_down(mut self) {
+        let session = self.session.clone();
+        // Send pending cancellations, or the server keeps executing the cancelled calls.
+        let _ = timeout(self.deadlines.exit_after_eof, session.flush_notifications()).await;
+        self.session.close();
+        if let Session::StreamableHttp(http) = session {
+            http.delete_session(self.deadlines.exit_after_eof).await;
+        }
+        if let Some(process) = self.process.take() {
+            process
+                .shut_down(
+                    self.deadlines.exit_after_eof,
+                    self.deadlines.exit_after_term,
+                )
+                .await;
+        }
+        self.stop.cancel();
+    }
+
+    /// Whether the server is a child process of this program.
+    pub fn has_child(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Waits until the session or its child ends. A descendant may keep the stdout of a dead child
+    /// open, so the end of the stream alone is not enough.
+    pub async fn ended(&mut self) {
+        let session = self.session.clone();
+        tokio::select! {
+            biased;
+            _ = session.ended() => {}
+            () = self.child_ended() => {
+                // Read what the child wrote before it exited.
+                let _ = timeout(EXIT_GRACE, session.ended()).await;
+                session.close();
+            }
+        }
+    }
+
+    async fn child_ended(&mut self) {
+        match &mut self.process {
+            Some(process) => drop(process.wait().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns why the session ended: the exit code of the child, its last output, or the transport
+    /// error.
+    pub async fn failure(&mut self) -> ConnectError {
+        // After a failed write, the session ends only when the reader has ended, too.
+        let end = timeout(2 * EXIT_GRACE, self.session.ended()).await;
+        let end = end.unwrap_or(SessionEnd::Eof { partial_line: None });
+        if let SessionEnd::NeedsLogin(login) = end {
+            return ConnectError::NeedsLogin(login);
+        }
+        let exit = self.exit_outcome().await;
+        let output = self.last_output().await;
+        let reason = match (&end, exit) {
+            (
+                SessionEnd::Eof { partial_line: None } | SessionEnd::Io(_) | SessionEnd::Closed,
+                Some(exit),
+            ) => format!("the server {exit}"),
+            (end, Some(exit)) => format!("{end}; it {exit}"),
+            (end, None) => end.to_string(),
+        };
+        ConnectError::SessionEnded { reason, output }
+    }
+
+    async fn exit_outcome(&mut self) -> Option<ExitOutcome> {
+        let process = self.process.as_mut()?;
+        timeout(EXIT_GRACE, process.wait()).await.ok()
+    }
+
+    /// The output of the server after its stderr was read to the end.
+    async fn last_output(&self) -> ServerOutput {
+        if let Some(stderr) = &self.stderr {
+            let _ = timeout(EXIT_GRACE, stderr.drained()).await;
+        }
+        self.output()
+    }
+
+    /// The output of the server so far.
+    pub(super) fn output(&self) -> ServerOutput {
+        let stray_stdout = match &self.session {
+            Session::Line(line) => line.stray_output(),
+            _ => None,
+        };
+        let stderr = self.stderr.as_ref().map(StderrTail::last_lines);
+        ServerOutput {
+            stderr: stderr.unwrap_or_default(),
+            stray_stdout,
+        }
+    }
+}
+
+impl fmt::Debug for LiveSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveSession")
+            .field("session", &self.session)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for LiveSession {
+    fn drop(&mut self) {
+        self.session.close();
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,70 @@
+//! Reads server-sent events from the body of an HTTP response.
+//!
+//! Splits the body into events and reports how the stream ended. Neither interprets the events nor
+//! requests the stream again. Invariant: an event takes no more memory than the message size limit
+//! and the memory budget allow.
+
+use super::super::SessionContext;
+use crate::http::{Body, HttpError};
+use switchboard_wire::sse::{Event, Events, Item};
+
+pub(super) struct EventStream {
+    body: Body,
+    events: Events,
+}
+
+/// Why a stream has no more events.
+pub(super) enum EventStreamEnd {
+    /// The server closed the stream.
+    Closed,
+    /// The connection failed, or the body could not be decoded.
+    Failed(HttpError),
+    /// The server sent an event that never ends.
+    Unterminated,
+}
+
+impl EventStream {
+    pub(super) fn new(body: Body, context: &SessionContext) -> Self {
+        Self {
+            body,
+            events: Events::new(context.limits.message_bytes, &context.budget),
+        }
+    }
+
+    /// Waits for the next event or retry delay.
+    pub(super) async fn next(&mut self) -> Result<Item, EventStreamEnd> {
+        loop {
+            match self.events.next_item() {
+                Ok(Some(item)) => return Ok(item),
+                Ok(None) => {}
+                Err(_) => return Err(EventStreamEnd::Unterminated),
+            }
+            match self.body.chunk().await {
+                Ok(Some(chunk)) => self.events.push(chunk),
+                Ok(None) => return Err(EventStreamEnd::Closed),
+                Err(error) => return Err(EventStreamEnd::Failed(error)),
+            }
+        }
+    }
+
+    /// Id of the last event that arrived completely.
+    pub(super) fn last_event_id(&self) -> Option<&str> {
+        self.events.last_event_id()
+    }
+
+    /// Continues with the body of the response that resumes the stream. Keeps the last event id.
+    pub(super) fn resume(&mut self, body: Body) {
+        self.body = body;
+        self.events.begin_anew();
+    }
+
+    /// Stops reading events. Returns the rest of the body.
+    pub(super) fn into_body(self) -> Body {
+        self.body
+    }
+}
+
+/// Whether an event holds a JSON-RPC message. Events of other kinds are ignored.
+pub(super) fn is_message(event: &Event) -> bool {
+    event.kind.as_deref().is_none_or(|kind| kind == "message")
+}

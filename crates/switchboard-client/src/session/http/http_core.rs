@@ -1,0 +1,117 @@
+//! The half of an HTTP session that both HTTP transports share.
+//!
+//! Holds the client that sends authorized requests, sends notifications in the background, and
+//! turns the outcome of each request into a statement about the health of the server. How requests
+//! are encoded and how responses arrive is up to the transport.
+//!
+//! Invariant: at most [`MAX_PENDING_NOTIFICATIONS`] notifications are being sent at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::AuthorizedClient;
+use super::health::{Health, HealthMonitor};
+use crate::session::peer::Peer;
+use crate::session::{Delivery, RequestError, SessionContext, SessionEnd};
+use switchboard_wire::jsonrpc::Answer;
+
+/// Maximum number of notifications being sent. More are dropped: a server that sends more requests
+/// than can be answered gets no responses.
+const MAX_PENDING_NOTIFICATIONS: usize = 32;
+/// How long sending one notification may take.
+pub(super) const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) struct HttpCore {
+    pub(super) peer: Peer,
+    pub(super) client: AuthorizedClient,
+    /// Tracks the background tasks of the session.
+    pub(super) tasks: TaskTracker,
+    pub(super) health: HealthMonitor,
+    notification_slots: Arc<Semaphore>,
+}
+
+impl HttpCore {
+    pub(super) fn new(
+        client: AuthorizedClient,
+        context: SessionContext,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+        health: &Health,
+    ) -> Self {
+        Self {
+            peer: Peer::new(context, tasks, stop),
+            client,
+            tasks: tasks.clone(),
+            health: HealthMonitor::new(health),
+            notification_slots: Arc::new(Semaphore::new(MAX_PENDING_NOTIFICATIONS)),
+        }
+    }
+
+    /// Runs `send` in the background until the session ends. Drops the notification if all slots
+    /// are taken.
+    pub(super) fn spawn_notification(&self, send: impl Future<Output = ()> + Send + 'static) {
+        let Ok(slot) = Arc::clone(&self.notification_slots).try_acquire_owned() else {
+            let server = &self.peer.context.server;
+            tracing::debug!(%server, "notification dropped: too many are being sent");
+            return;
+        };
+        let stop = self.peer.stop.clone();
+        self.peer.spawn_notification(async move {
+            stop.run_until_cancelled(send).await;
+            drop(slot);
+        });
+    }
+
+    /// Records what the outcome of a request says about the server. Ends the session if the server
+    /// cannot be reached, requires a login, or failed too often in a row.
+    pub(super) fn record_outcome(
+        &self,
+        method: &str,
+        outcome: Result<Answer, RequestError>,
+    ) -> Result<Answer, RequestError> {
+        let error = match outcome {
+            Ok(answer) => {
+                self.health.record_success();
+                return Ok(answer);
+            }
+            Err(error) => error,
+        };
+        let is_open = self.peer.version().is_some();
+        match &error {
+            RequestError::Transport(failure) if is_open => {
+                if failure.status.is_none() && failure.delivery == Delivery::NotSent {
+                    let end = SessionEnd::Unreachable(failure.message.clone());
+                    return Err(self.end_before_delivery(end));
+                }
+                if failure.delivery == Delivery::Unknown && self.health.record_failure() {
+                    self.peer
+                        .end(SessionEnd::TooManyFailures(failure.message.clone()));
+                } else if failure.status.is_none() {
+                    self.health.check_now();
+                }
+            }
+            RequestError::NeedsLogin(login) if is_open => {
+                return Err(self.end_before_delivery(SessionEnd::NeedsLogin(login.clone())));
+            }
+            RequestError::ErrorResponse(_) | RequestError::InvalidResponse(_) => {
+                self.health.record_success();
+            }
+            RequestError::TimedOut { .. } if method != "ping" => self.health.check_now(),
+            _ => {}
+        }
+        Err(error)
+    }
+
+    /// Ends the session because of a request that did not reach the server.
+    fn end_before_delivery(&self, end: SessionEnd) -> RequestError {
+        self.peer.end(end.clone());
+        RequestError::Lost {
+            delivery: Delivery::NotSent,
+            end,
+        }
+    }
+}

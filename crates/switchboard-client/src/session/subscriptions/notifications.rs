@@ -1,0 +1,132 @@
+//! Handles the notifications that concern resource subscriptions.
+//!
+//! Invariant: an update of a part of a resource counts as an update of the resource. The URI of the
+//! part extends the URI of the resource after a separator.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Acceptance, SubscriptionState, Subscriptions};
+use switchboard_wire::decode;
+use switchboard_wire::decode::SubscriptionNotice;
+use switchboard_wire::sync::lock;
+
+/// Number of separators in a URI, from its end, at which ancestors are looked up.
+const MAX_SEPARATORS: usize = 32;
+
+impl Subscriptions {
+    /// Handles `notifications/resources/updated`.
+    pub(in crate::session) fn on_updated(&self, params: &[u8]) {
+        if lock(&self.state).uris.is_empty() {
+            return;
+        }
+        let Some(SubscriptionNotice { uri, listen, .. }) = decode::subscription_notice(params)
+        else {
+            return;
+        };
+        let state = lock(&self.state);
+        let is_ours = |id: u64| {
+            state.listens.is_empty() || state.listens.iter().any(|listen| listen.has_id(id))
+        };
+        if !listen.is_none_or(is_ours) {
+            return;
+        }
+        state.record_update(&uri.unwrap_or_default());
+    }
+
+    /// Handles `notifications/subscriptions/acknowledged`: the URIs that the server accepted.
+    pub(in crate::session) fn on_acknowledged(&self, params: &[u8]) {
+        if lock(&self.state).listens.is_empty() {
+            return;
+        }
+        let Some(notification) = decode::subscription_notice(params) else {
+            return;
+        };
+        let listen = {
+            let state = lock(&self.state);
+            let mut listens = state.listens.iter();
+            let acknowledged = match notification.listen {
+                Some(id) => listens.find(|listen| listen.has_id(id)),
+                // A notification without an id belongs to the request that is not acknowledged yet.
+                None if notification.agreed.is_some() => {
+                    listens.find(|listen| !listen.is_acknowledged.is_cancelled())
+                }
+                None => None,
+            };
+            acknowledged.cloned()
+        };
+        let Some(listen) = listen else { return };
+        let accepted = notification.agreed.unwrap_or_default();
+        let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
+        let why: Arc<str> = "the server did not accept the subscription".into();
+        for uri in &listen.uris {
+            let acceptance = if accepted.contains(&**uri) {
+                Acceptance::Active
+            } else {
+                Acceptance::Rejected(Arc::clone(&why))
+            };
+            self.set_acceptance(uri, acceptance);
+        }
+        listen.is_acknowledged.cancel();
+    }
+
+    /// Handles `notifications/cancelled`: the server may have cancelled a listen request.
+    pub(in crate::session) fn on_cancelled(&self, params: &[u8]) {
+        let state = lock(&self.state);
+        if state.listens.is_empty() {
+            return;
+        }
+        let Some(id) = decode::cancelled_number(params) else {
+            return;
+        };
+        if let Some(listen) = state.listens.iter().find(|listen| listen.has_id(id)) {
+            listen.is_cancelled.cancel();
+        }
+    }
+}
+
+impl SubscriptionState {
+    /// Reports an update of the resource with this URI, or of a part of it.
+    pub(super) fn record_update(&self, uri: &str) {
+        for uri in uri_and_ancestors(uri) {
+            if let Some(subscribed) = self.uris.get(uri) {
+                subscribed.record_update();
+            }
+        }
+    }
+}
+
+/// A URI and its ancestors, the nearest first. An ancestor ends before or after a separator.
+fn uri_and_ancestors(uri: &str) -> impl Iterator<Item = &str> {
+    let is_separator = |(_, c): &(usize, char)| matches!(c, '/' | '?' | '#');
+    let separators = uri.char_indices().rev().filter(is_separator);
+    let ancestors = separators
+        .take(MAX_SEPARATORS)
+        .flat_map(|(at, _)| [uri.get(..=at), uri.get(..at)])
+        .flatten()
+        .filter(move |ancestor| ancestor.len() < uri.len());
+    std::iter::once(uri).chain(ancestors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uri_and_ancestors;
+
+    #[test]
+    fn ancestors_are_prefixes_at_separators() {
+        let uris: Vec<_> = uri_and_ancestors("x://a/b?c").collect();
+        let expected = [
+            "x://a/b?c",
+            "x://a/b?",
+            "x://a/b",
+            "x://a/",
+            "x://a",
+            "x://",
+            "x:/",
+            "x:/",
+            "x:",
+        ];
+        assert_eq!(uris, expected);
+        assert_eq!(uri_and_ancestors(&"/".repeat(100_000)).count(), 64);
+    }
+}
