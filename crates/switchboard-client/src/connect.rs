@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use switchboard_process::{Launch, ProcessSupervisor};
-use switchboard_wire::encode::Interests;
+use switchboard_wire::encode::ListChangeFilter;
 use switchboard_wire::mcp::{Era, ServerHello};
 use switchboard_wire::{Connector, InstanceKind, LocalServer, ServerInstance};
 use tokio::time::{Instant, timeout_at};
@@ -232,7 +232,7 @@ impl ConnectInputs<'_> {
 async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &ClientContext) {
     if session.is_remote() {
         // The server received the credential of this client and may repeat it.
-        context.session.redactor.redact_hello(&mut handshake);
+        context.session.redactor.redact_handshake(&mut handshake);
     }
     match session {
         Session::Line(line) => {

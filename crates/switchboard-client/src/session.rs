@@ -48,8 +48,8 @@ use switchboard_wire::decode::{IncompleteResult, Page};
 use switchboard_wire::encode;
 use switchboard_wire::encode::InputResponses;
 use switchboard_wire::id::ServerName;
-use switchboard_wire::jsonrpc::Answer;
-use switchboard_wire::limits::LARGE;
+use switchboard_wire::jsonrpc::RawResult;
+use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::mcp::{
     CallToolResult, ClientCapabilities, Era, Implementation, LogLevel, Progress,
     ServerCapabilities, ServerHello,
@@ -75,7 +75,7 @@ pub struct SessionContext {
     pub server: ServerName,
     pub limits: Arc<Limits>,
     /// Memory budget of the whole host.
-    pub budget: Budget,
+    pub budget: MemoryBudget,
     /// Name and version of this client, sent in the handshake.
     pub client: Implementation,
     /// Answers the requests of the server.
@@ -251,10 +251,10 @@ impl Session {
             };
             let max_blocks = peer.context.limits.content_blocks;
             let decoded = if let Some(task) = tasks::created_task(self, request, &result) {
-                task.map_err(NoResult::Unusable)
-                    .and_then(|task| Err(NoResult::Task(task)))
-            } else if result.text.len() > LARGE {
-                let decode = move |result: &Answer| decode::call_tool_result(result, max_blocks);
+                task.map_err(IncompleteResult::Invalid)
+                    .and_then(|task| Err(IncompleteResult::Task(task)))
+            } else if result.text.len() > LARGE_MESSAGE_BYTES {
+                let decode = move |result: &RawResult| decode::call_tool_result(result, max_blocks);
                 Box::pin(decode_response(result, decode)).await?
             } else {
                 // Not through `decode_response`, whose future would enlarge this one.
@@ -367,10 +367,10 @@ impl Session {
 
 /// Decodes a response, on a blocking thread if it is large.
 async fn decode_response<T: Send + 'static>(
-    response: Answer,
-    decode: impl FnOnce(&Answer) -> T + Send + 'static,
+    response: RawResult,
+    decode: impl FnOnce(&RawResult) -> T + Send + 'static,
 ) -> Result<T, RequestError> {
-    if response.text.len() > LARGE {
+    if response.text.len() > LARGE_MESSAGE_BYTES {
         Box::pin(run_blocking(move || decode(&response))).await
     } else {
         Ok(decode(&response))

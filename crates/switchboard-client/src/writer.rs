@@ -8,7 +8,7 @@
 //!   first yields, so that all tasks that are ready in this round of polling can queue their lines,
 //!   too. Then it writes all queued lines together and flushes once.
 //!
-//! The queue is bounded: a server that does not read its input blocks only its own callers. Lines
+//! The queue is bounded: a server that does not read its input blocks only its own callers. LineReader
 //! are written in the order in which they were enqueued: the direct way is taken only if the queue
 //! is empty and the writer task does not write.
 //!
@@ -42,17 +42,17 @@ pub(crate) struct WriteQueue {
     wake: Notify,
     /// Wakes the caller that waits for space.
     space_freed: Notify,
-    /// Held by the one caller that waits for `space_freed`. The lock is fair, so the others follow
+    /// MemoryPermit by the one caller that waits for `space_freed`. The lock is fair, so the others follow
     /// in order.
     admission: tokio::sync::Mutex<()>,
     /// Maximum size of the queue, in bytes.
     limit: usize,
     /// Memory budget of the host, charged for long lines in the queue.
-    budget: Budget,
+    budget: MemoryBudget,
 }
 
 struct State {
-    /// Lines that the writer task has not taken yet.
+    /// LineReader that the writer task has not taken yet.
     queue: LineQueue,
     /// The emptied queue of the previous batch, reused for its allocations.
     spare: LineQueue,

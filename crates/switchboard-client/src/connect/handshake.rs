@@ -226,7 +226,7 @@ async fn initialize_and_wait(
 
 fn lost_response() -> HandshakeRejection {
     let reason = "other output precedes it on its line";
-    HandshakeRejection::InvalidResponse(Problem::Malformed(reason.to_owned()))
+    HandshakeRejection::InvalidResponse(InvalidMessage::Malformed(reason.to_owned()))
 }
 
 fn probe_outcome(outcome: Result<RawResult, RequestError>) -> Result<ProbeOutcome, HandshakeError> {

@@ -148,7 +148,7 @@ impl LineSession {
         &self,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let capabilities = self.peer.context.client_capabilities();
         let options = RequestOptions {
             kind: RequestKind::Handshake,
@@ -163,7 +163,7 @@ impl LineSession {
 
     /// Subscribes to list changes of a modern server with one long-lived `subscriptions/listen`.
     /// Legacy servers send these notifications without a subscription.
-    pub(crate) async fn listen(self: Arc<Self>, interests: Interests) {
+    pub(crate) async fn listen(self: Arc<Self>, interests: ListChangeFilter) {
         let options = RequestOptions {
             kind: RequestKind::LongLived,
             ..RequestOptions::ordinary(Deadline::after(Deadlines::MAX))

@@ -24,7 +24,7 @@ pub trait ListItem: Sized + Send + Sync + 'static {
     /// The field of [`Limits`] that bounds the number of items.
     const LIMIT: &'static str;
     /// Decodes one item.
-    const ITEM: Item<Self>;
+    const ITEM: DecodeItem<Self>;
 
     /// Whether a server with these capabilities has the listing.
     fn is_offered(capabilities: &ServerCapabilities) -> bool;

@@ -28,7 +28,7 @@ pub struct Listing<T> {
     /// Size of all pages so far.
     bytes: usize,
     /// The shortest validity of all pages. `None` before the first page.
-    freshness: Option<Freshness>,
+    freshness: Option<CacheHint>,
 }
 
 /// Requests pages until the last one, a limit, or `until`. A listing that exceeds a limit is cut,
@@ -82,15 +82,15 @@ impl<T: ListItem> Listing<T> {
         limits: &Limits,
         seen_cursors: &mut HashSet<String>,
     ) -> Option<String> {
-        for skipped in page.left_out {
-            self.note(&format!("{} {}: {}", T::NOUN, skipped.what, skipped.why));
+        for skipped in page.skipped {
+            self.note(&format!("{} {}: {}", T::NOUN, skipped.name, skipped.reason));
         }
         self.bytes += page.bytes;
-        let freshness = self.freshness.unwrap_or(page.freshness);
-        self.freshness = Some(freshness.and(page.freshness));
+        let freshness = self.freshness.unwrap_or(page.cache_hint);
+        self.freshness = Some(freshness.combine(page.cache_hint));
         self.items.extend(page.items);
         let max_items = T::max_items(limits);
-        if page.is_cut || self.items.len() > max_items {
+        if page.is_truncated || self.items.len() > max_items {
             self.items.truncate(max_items);
             self.note_cut(&format!(
                 "more than {max_items} {}s (limit `{}`)",

@@ -119,7 +119,7 @@ impl Peer {
     }
 
     /// The `_meta` of a request: client description (modern era), progress token, trace.
-    pub(super) fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> Meta<'a> {
+    pub(super) fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> RequestMeta<'a> {
         let modern_version = self
             .version()
             .filter(|version| version.era() == Era::Modern);
@@ -147,7 +147,7 @@ impl Peer {
 
     /// The lifetime to request for the call's task, if the call must be a task and the server
     /// supports it.
-    pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTime> {
+    pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTtl> {
         (call.target.requires_task() && self.runs_tasks())
             .then(|| TaskTtl::new(call.deadline.remaining()))
     }

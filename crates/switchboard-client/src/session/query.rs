@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::deadline::Deadline;
 use super::{RequestError, Session, decode_response, input_required};
 use switchboard_wire::decode;
-use switchboard_wire::encode::Round;
-use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::encode::InputResponses;
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
 use switchboard_wire::mcp::{ErrorObject, GetPromptResult, ReadResourceResult};
 
 /// A request other than a tool call.

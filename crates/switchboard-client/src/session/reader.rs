@@ -19,8 +19,8 @@ use super::{SessionEnd, peer, run_blocking};
 use crate::rate_limit::RateLimiter;
 use crate::wire_tap::Direction;
 use switchboard_wire::jsonrpc as wire;
-use switchboard_wire::jsonrpc::{AnswerId, Message, Outcome, Received};
-use switchboard_wire::lines::{Endless, LetGo, Line, Lines, READ_AHEAD};
+use switchboard_wire::jsonrpc::{Message, Outcome, ParsedLine, ResponseId};
+use switchboard_wire::lines::{DiscardReason, Line, LineReader, READ_CHUNK_BYTES, Unterminated};
 use switchboard_wire::mcp::ProtocolVersion;
 use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::scan::range_of;
@@ -110,7 +110,7 @@ impl LineSession {
         self.end(end);
         // Keep reading until the server has exited. Writing to a closed pipe would kill it while it
         // shuts down.
-        let mut rest = lines.leftover();
+        let mut rest = lines.into_drain_buffer();
         self.server_gone
             .run_until_cancelled(async {
                 while matches!(reader.read_buf(&mut rest).await, Ok(1..)) {
@@ -141,7 +141,7 @@ impl LineSession {
         let mut sum = NonResponseBytes::default();
         let mut since_yield = 0;
         loop {
-            let next = if lines.has_much_to_let_go() {
+            let next = if lines.will_scan_discarded_line() {
                 // Deliver first: skipping the rest of a long line takes time.
                 sum.add(self.deliver(responses));
                 next_line_blocking(lines).await?
@@ -164,12 +164,12 @@ impl LineSession {
                     let received = Box::pin(run_blocking(receive)).await;
                     received.map_err(|_| SessionEnd::Closed)?
                 }
-                Ok(Some(Line::LetGo { id, why })) => self.receive_discarded(id, why, responses),
+                Ok(Some(Line::Discarded { id, reason })) => self.receive_discarded(id, reason, responses),
                 Ok(None) => {
                     sum.add(self.deliver(responses));
                     return Ok(sum.unsolicited);
                 }
-                Err(Endless) => {
+                Err(Unterminated) => {
                     self.deliver(responses);
                     return Err(SessionEnd::Unterminated);
                 }
@@ -189,7 +189,7 @@ impl LineSession {
     fn receive_discarded(
         &self,
         id: Option<u64>,
-        why: LetGo,
+        why: DiscardReason,
         responses: &mut Vec<ReceivedResponse>,
     ) -> NonResponseBytes {
         let error = self.peer.discard_error(why);
@@ -197,11 +197,15 @@ impl LineSession {
             tracing::debug!(server = %self.peer.context.server, %error, "message discarded");
             return NonResponseBytes::default();
         };
-        self.push_response(AnswerId::Ours(id), Reply::Invalid(error), 0, responses)
+        self.push_response(ResponseId::Number(id), Reply::Invalid(error), 0, responses)
     }
 
     /// Handles one line and delivers its response at once.
-    fn receive_single(self: &Arc<Self>, line: Bytes, permit: Option<Held>) -> NonResponseBytes {
+    fn receive_single(
+        self: &Arc<Self>,
+        line: Bytes,
+        permit: Option<MemoryPermit>,
+    ) -> NonResponseBytes {
         let mut responses = Vec::new();
         let mut received = self.receive(line, &mut { permit }, &mut responses);
         received.add(self.deliver(&mut responses));
@@ -213,30 +217,30 @@ impl LineSession {
     fn receive(
         self: &Arc<Self>,
         line: Bytes,
-        permit: &mut Option<Held>,
+        permit: &mut Option<MemoryPermit>,
         responses: &mut Vec<ReceivedResponse>,
     ) -> NonResponseBytes {
         let size = line.len();
-        let (id, reply) = match wire::read(&line, self.peer.context.limits.json_budget()) {
-            Received::Message(Message::Answer {
+        let (id, reply) = match wire::parse_line(&line, self.peer.context.limits.json_budget()) {
+            ParsedLine::Message(Message::Response {
                 id,
-                outcome: Outcome::Result(result, shape),
+                outcome: Outcome::Result(result, index),
             }) => {
-                let result = place_in(&line, result);
-                (id, Reply::from_result(line, result, shape, permit.take()))
+                let result = range_of(&line, result);
+                (id, Reply::from_result(line, result, index, permit.take()))
             }
-            Received::Message(Message::Answer {
+            ParsedLine::Message(Message::Response {
                 id,
                 outcome: Outcome::Error(mut error),
             }) => {
                 self.peer.context.redactor.redact_error(&mut error);
                 (id, Reply::Error(error))
             }
-            Received::Broken {
+            ParsedLine::Invalid {
                 id: Some(id),
                 problem,
-            } => (AnswerId::Ours(id), Reply::Invalid(problem)),
-            Received::Broken { id: None, problem } => {
+            } => (ResponseId::Number(id), Reply::Invalid(problem)),
+            ParsedLine::Invalid { id: None, problem } => {
                 tracing::debug!(server = %self.peer.context.server, %problem, "message discarded");
                 return NonResponseBytes::unsolicited(size);
             }
@@ -250,18 +254,18 @@ impl LineSession {
                 }
                 return received;
             }
-            Received::Message(Message::Notification { method, params }) => {
+            ParsedLine::Message(Message::Notification { method, params }) => {
                 let mut received = self.deliver(responses);
                 received.add(self.receive_notification(&method, params.unwrap_or_default(), size));
                 return received;
             }
-            Received::Message(Message::Request { id, method, params }) => {
+            ParsedLine::Message(Message::Request { id, method, params }) => {
                 let mut received = self.deliver(responses);
                 peer::on_request(self, id, &method, params.unwrap_or(b"{}"));
                 received.add(NonResponseBytes::unsolicited(size));
                 return received;
             }
-            Received::Batch(_) | Received::Noise => {
+            ParsedLine::Batch(_) | ParsedLine::Noise => {
                 let mut received = self.deliver(responses);
                 self.record_stray_output(&line);
                 received.add(NonResponseBytes::unsolicited(size));
@@ -346,8 +350,8 @@ impl LineSession {
 
 /// Searches for the next line on a blocking thread.
 async fn next_line_blocking(
-    lines: &mut Lines,
-) -> Result<Result<Option<Line>, Endless>, SessionEnd> {
+    lines: &mut LineReader,
+) -> Result<Result<Option<Line>, Unterminated>, SessionEnd> {
     let mut taken = lines.take();
     let search = move || (taken.next_line(), taken);
     let searched = Box::pin(run_blocking(search)).await;

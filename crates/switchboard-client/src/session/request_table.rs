@@ -17,8 +17,8 @@ use super::query::needs_no_cancel;
 use super::{Delivery, RequestError, SessionEnd};
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult, ResponseId};
 use switchboard_wire::mcp::{ErrorObject, Progress};
-use switchboard_wire::memory_budget::Held;
-use switchboard_wire::scan::Shape;
+use switchboard_wire::memory_budget::MemoryPermit;
+use switchboard_wire::scan::ObjectIndex;
 
 /// How a request ended.
 #[derive(Debug)]
@@ -45,17 +45,17 @@ impl Reply {
     pub(super) fn from_result(
         mut message: Bytes,
         result: Range<usize>,
-        shape: Shape,
-        permit: Option<Held>,
+        index: ObjectIndex,
+        permit: Option<MemoryPermit>,
     ) -> Self {
         // Narrow the message to the result in place. A second handle would cost two atomic
         // operations.
         message.truncate(result.end);
         message.advance(result.start);
-        Self::Result(Answer::new(message, shape, permit))
+        Self::Result(RawResult::new(message, index, permit))
     }
 
-    pub(super) fn into_result(self) -> Result<Answer, RequestError> {
+    pub(super) fn into_result(self) -> Result<RawResult, RequestError> {
         Err(match self {
             Self::Result(result) => return Ok(result),
             Self::Error(error) => RequestError::ErrorResponse(error),

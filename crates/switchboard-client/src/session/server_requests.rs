@@ -252,5 +252,5 @@ fn respond<S: JsonRpcSession>(
     id: &RequestId,
     result: Result<&Value, &ErrorObject>,
 ) {
-    session.send_notification(encode::answer(id, result));
+    session.send_notification(encode::response(id, result));
 }

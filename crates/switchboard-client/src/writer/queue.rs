@@ -12,10 +12,10 @@ use std::io::IoSlice;
 
 use switchboard_wire::memory_budget::{MemoryPermit, UNCOUNTED_BYTES};
 
-/// Lines up to this size, in bytes, are copied into `text`.
+/// LineReader up to this size, in bytes, are copied into `text`.
 const MAX_COPIED_BYTES: usize = 4 * 1024;
 // A copied line never holds a permit of the memory budget.
-const _: () = assert!(MAX_COPIED_BYTES <= FREE);
+const _: () = assert!(MAX_COPIED_BYTES <= UNCOUNTED_BYTES);
 /// Largest capacities of a queue that is kept for reuse.
 const MAX_RECYCLED_LINES: usize = 64;
 const MAX_RECYCLED_TEXT_BYTES: usize = 64 * 1024;

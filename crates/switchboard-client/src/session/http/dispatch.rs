@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::session::peer::{self, JsonRpcSession};
 use crate::session::request_table::Reply;
 use switchboard_wire::jsonrpc as wire;
-use switchboard_wire::jsonrpc::{AnswerId, Message, Outcome, Received};
+use switchboard_wire::jsonrpc::{Message, Outcome, ParsedLine, ResponseId};
 use switchboard_wire::mcp::{Progress, ProtocolVersion};
 use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::scan::range_of;
@@ -32,21 +32,21 @@ pub(super) enum Dispatched {
 pub(super) fn dispatch<S: JsonRpcSession>(
     session: &Arc<S>,
     message: Bytes,
-    permit: &mut Option<Held>,
+    permit: &mut Option<MemoryPermit>,
     progress: impl FnOnce(u64, Progress) -> bool,
 ) -> Dispatched {
     let peer = session.peer();
     let context = &peer.context;
-    match wire::read(&message, context.limits.json_budget()) {
-        Received::Message(Message::Answer {
+    match wire::parse_line(&message, context.limits.json_budget()) {
+        ParsedLine::Message(Message::Response {
             id,
-            outcome: Outcome::Result(result, shape),
+            outcome: Outcome::Result(result, index),
         }) => {
-            let result = place_in(&message, result);
-            let reply = Reply::from_result(message, result, shape, permit.take());
+            let result = range_of(&message, result);
+            let reply = Reply::from_result(message, result, index, permit.take());
             Dispatched::Response { id, reply }
         }
-        Received::Message(Message::Answer {
+        ParsedLine::Message(Message::Response {
             id,
             outcome: Outcome::Error(mut error),
         }) => {
@@ -58,21 +58,21 @@ pub(super) fn dispatch<S: JsonRpcSession>(
             id: Some(id),
             problem,
         } => {
-            let (id, reply) = (AnswerId::Ours(id), Reply::Invalid(problem));
+            let (id, reply) = (ResponseId::Number(id), Reply::Invalid(problem));
             Dispatched::Response { id, reply }
         }
-        Received::Message(Message::Notification { method, params }) => {
+        ParsedLine::Message(Message::Notification { method, params }) => {
             if peer.on_notification(&method, params.unwrap_or_default(), progress) {
                 Dispatched::RequestedProgress
             } else {
                 Dispatched::Unsolicited
             }
         }
-        Received::Message(Message::Request { id, method, params }) => {
+        ParsedLine::Message(Message::Request { id, method, params }) => {
             peer::on_request(session, id, &method, params.unwrap_or(b"{}"));
             Dispatched::Unsolicited
         }
-        Received::Batch(messages) if peer.version() == Some(ProtocolVersion::V2025_03_26) => {
+        ParsedLine::Batch(messages) if peer.version() == Some(ProtocolVersion::V2025_03_26) => {
             let messages = messages.into_iter().map(|part| message.slice_ref(part));
             Dispatched::Batch(messages.collect())
         }

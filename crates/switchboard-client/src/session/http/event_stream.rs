@@ -6,11 +6,11 @@
 
 use super::super::SessionContext;
 use crate::http::{Body, HttpError};
-use switchboard_wire::sse::{Event, Events, Item};
+use switchboard_wire::sse::{Event, SseItem, SseParser};
 
 pub(super) struct EventStream {
     body: Body,
-    events: Events,
+    events: SseParser,
 }
 
 /// Why a stream has no more events.
@@ -27,12 +27,12 @@ impl EventStream {
     pub(super) fn new(body: Body, context: &SessionContext) -> Self {
         Self {
             body,
-            events: Events::new(context.limits.message_bytes, &context.budget),
+            events: SseParser::new(context.limits.message_bytes, &context.budget),
         }
     }
 
     /// Waits for the next event or retry delay.
-    pub(super) async fn next(&mut self) -> Result<Item, EventStreamEnd> {
+    pub(super) async fn next(&mut self) -> Result<SseItem, EventStreamEnd> {
         loop {
             match self.events.next_item() {
                 Ok(Some(item)) => return Ok(item),
@@ -55,7 +55,7 @@ impl EventStream {
     /// Continues with the body of the response that resumes the stream. Keeps the last event id.
     pub(super) fn resume(&mut self, body: Body) {
         self.body = body;
-        self.events.begin_anew();
+        self.events.reset_for_resume();
     }
 
     /// Stops reading events. Returns the rest of the body.

@@ -29,8 +29,8 @@ use crate::wire_tap::Direction;
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult, ResponseId};
 use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::mcp::Progress;
-use switchboard_wire::memory_budget::Held;
-use switchboard_wire::sse::Item;
+use switchboard_wire::memory_budget::MemoryPermit;
+use switchboard_wire::sse::SseItem;
 use switchboard_wire::sync::lock;
 
 /// Delay before a stream is resumed, unless the server sets one.
@@ -100,7 +100,7 @@ impl Drop for InFlightExchange<'_> {
 /// A message on the event stream of a request.
 pub(super) enum StreamMessage {
     /// The response to the request.
-    Response(Result<Answer, RequestError>),
+    Response(Result<RawResult, RequestError>),
     /// Progress that a caller asked for. Not charged to the rate limit.
     RequestedProgress,
     /// Any other message. It was handled or discarded.
@@ -122,7 +122,7 @@ impl StreamableHttpSession {
         deadline: Deadline,
         progress: Option<mpsc::Sender<Progress>>,
         encode: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let peer = &self.core.peer;
         let id = self.next_id();
         let body = post_body(encode(id));
@@ -230,7 +230,7 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         id: u64,
         reply: &mut AuthorizedResponse,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let context = &self.core.peer.context;
         let limit = context.limits.message_bytes;
         let body = reply.incoming.body.collect(limit, &context.budget);
@@ -250,14 +250,14 @@ impl StreamableHttpSession {
 
     /// Reads the events of a response until the response itself. Resumes a broken stream in the
     /// legacy era.
-    async fn read_events(self: &Arc<Self>, id: u64, body: Body) -> Result<Answer, RequestError> {
+    async fn read_events(self: &Arc<Self>, id: u64, body: Body) -> Result<RawResult, RequestError> {
         let mut stream = EventStream::new(body, &self.core.peer.context);
         let mut rate_limit = RateLimiter::unsolicited();
         let mut resume_delay = DEFAULT_RESUME_DELAY;
         let mut resumptions = 0;
         loop {
             let failure = match stream.next().await {
-                Ok(Item::Event(event)) => {
+                Ok(SseItem::Event(event)) => {
                     resumptions = 0;
                     if is_message(&event) {
                         let size = event.data.len();
@@ -272,15 +272,15 @@ impl StreamableHttpSession {
                     }
                     continue;
                 }
-                Ok(Item::Retry(delay)) => {
+                Ok(SseItem::Retry(delay)) => {
                     resume_delay = delay;
                     continue;
                 }
-                Ok(Item::LetGo { id: discarded, why }) if discarded == Some(id) => {
-                    let error = self.core.peer.discard_error(why);
+                Ok(SseItem::Discarded { id: discarded, reason }) if discarded == Some(id) => {
+                    let error = self.core.peer.discard_error(reason);
                     return Err(RequestError::InvalidResponse(error));
                 }
-                Ok(Item::LetGo { .. }) => continue,
+                Ok(SseItem::Discarded { .. }) => continue,
                 Err(EventStreamEnd::Unterminated) => return Err(unknown(UNTERMINATED_EVENT)),
                 Err(EventStreamEnd::Closed) => "the stream ended before the response".to_owned(),
                 Err(EventStreamEnd::Failed(error)) => {
@@ -335,7 +335,7 @@ impl StreamableHttpSession {
         permit: Option<MemoryPermit>,
     ) -> StreamMessage {
         self.core.peer.tap(Direction::Received, &message);
-        if message.len() > LARGE {
+        if message.len() > LARGE_MESSAGE_BYTES {
             let this = Arc::clone(self);
             let receive = move || this.dispatch_message(id, message, &mut { permit });
             let received = Box::pin(run_blocking(receive)).await;

@@ -124,7 +124,7 @@ pub(super) trait Pingable: JsonRpcSession {
     fn ping(
         self: &Arc<Self>,
         deadline: Deadline,
-    ) -> impl Future<Output = Result<Answer, RequestError>> + Send;
+    ) -> impl Future<Output = Result<RawResult, RequestError>> + Send;
 }
 
 /// Runs the health checks of a session until it ends.

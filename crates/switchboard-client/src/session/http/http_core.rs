@@ -17,7 +17,7 @@ use super::AuthorizedClient;
 use super::health::{Health, HealthMonitor};
 use crate::session::peer::Peer;
 use crate::session::{Delivery, RequestError, SessionContext, SessionEnd};
-use switchboard_wire::jsonrpc::Answer;
+use switchboard_wire::jsonrpc::RawResult;
 
 /// Maximum number of notifications being sent. More are dropped: a server that sends more requests
 /// than can be answered gets no responses.
@@ -71,8 +71,8 @@ impl HttpCore {
     pub(super) fn record_outcome(
         &self,
         method: &str,
-        outcome: Result<Answer, RequestError>,
-    ) -> Result<Answer, RequestError> {
+        outcome: Result<RawResult, RequestError>,
+    ) -> Result<RawResult, RequestError> {
         let error = match outcome {
             Ok(answer) => {
                 self.health.record_success();

@@ -28,8 +28,8 @@ use crate::session::subscriptions::ListenEnd;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
 use crate::wire_tap::Direction;
 use switchboard_wire::encode;
-use switchboard_wire::encode::{Interests, Updates};
-use switchboard_wire::sse::Item;
+use switchboard_wire::encode::{ListChangeFilter, ResourceFilter};
+use switchboard_wire::sse::SseItem;
 
 /// Delay before an ended stream is opened again. Doubles up to the maximum.
 const MIN_REOPEN_DELAY: Duration = Duration::from_secs(1);
@@ -110,7 +110,7 @@ impl StreamableHttpSession {
     }
 
     /// Keeps a `subscriptions/listen` request for list changes open (modern era).
-    pub(super) async fn run_listen_request(self: Arc<Self>, list_changes: Interests) {
+    pub(super) async fn run_listen_request(self: Arc<Self>, list_changes: ListChangeFilter) {
         let stop = self.core.peer.stop.clone();
         let mut listen = ListenStream::new();
         let run = async {
@@ -270,7 +270,7 @@ impl StreamableHttpSession {
         let mut stream = EventStream::new(body, &self.core.peer.context);
         let end = loop {
             match stream.next().await {
-                Ok(Item::Event(event)) => {
+                Ok(SseItem::Event(event)) => {
                     let size = event.data.len();
                     if is_message(&event)
                         && let StreamMessage::Response(_) =
@@ -280,8 +280,8 @@ impl StreamableHttpSession {
                     }
                     listen.rate_limit.throttle(size).await;
                 }
-                Ok(Item::Retry(delay)) => listen.retry_hint = Some(delay),
-                Ok(Item::LetGo { .. }) => {}
+                Ok(SseItem::Retry(delay)) => listen.retry_hint = Some(delay),
+                Ok(SseItem::Discarded { .. }) => {}
                 Err(end) => break end,
             }
         };

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue};
 use super::streamable::StreamableHttpSession;
 use super::{ACCEPT_BOTH, JSON, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 use crate::session::{RequestError, ToolRequest};
-use switchboard_wire::header_params::{Mirrors, header_value};
-use switchboard_wire::jsonrpc::Problem;
+use switchboard_wire::header_params::{HeaderParams, header_value};
+use switchboard_wire::jsonrpc::InvalidMessage;
 use switchboard_wire::mcp::{Era, ProtocolVersion};
 
 /// Maximum length of a session id, in bytes.
@@ -23,7 +23,7 @@ pub(super) struct RequestHeaders<'a> {
     /// The tool, resource or prompt.
     pub(super) name: Option<&'a str>,
     /// The arguments that the tool wants in headers, and the call that they belong to.
-    pub(super) header_params: Option<(&'a Mirrors, &'a ToolRequest<'a>)>,
+    pub(super) header_params: Option<(&'a HeaderParams, &'a ToolRequest<'a>)>,
     /// The protocol version of a request of the handshake. Otherwise the negotiated version is
     /// used.
     pub(super) version: Option<ProtocolVersion>,
@@ -87,7 +87,9 @@ impl StreamableHttpSession {
             let why = format!(
                 "its session id is not 1 to {MAX_SESSION_ID_BYTES} visible ASCII characters"
             );
-            return Err(RequestError::InvalidResponse(Problem::Malformed(why)));
+            return Err(RequestError::InvalidResponse(InvalidMessage::Malformed(
+                why,
+            )));
         }
         let mut id = id.clone();
         // The id authorizes requests: keep it out of debug output.

@@ -32,12 +32,12 @@ use crate::session::{
 };
 use crate::wire_tap::Direction;
 use switchboard_wire::encode;
-use switchboard_wire::encode::Round;
-use switchboard_wire::jsonrpc::{Answer, AnswerId};
-use switchboard_wire::limits::LARGE;
+use switchboard_wire::encode::InputResponses;
+use switchboard_wire::jsonrpc::{RawResult, ResponseId};
+use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::mcp::{Progress, ProtocolVersion, ServerHello};
-use switchboard_wire::memory_budget::Held;
-use switchboard_wire::sse::Item;
+use switchboard_wire::memory_budget::MemoryPermit;
+use switchboard_wire::sse::SseItem;
 use switchboard_wire::sync::lock;
 
 /// How long reading the body of the response to a POST may take.
@@ -128,7 +128,7 @@ impl Sse2024Session {
         self: &Arc<Self>,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let context = &self.core.peer.context;
         let capabilities = context.client_capabilities();
         self.request(RequestKind::Handshake, deadline, None, |id| {
@@ -151,7 +151,7 @@ impl Sse2024Session {
         deadline: Deadline,
         progress: Option<mpsc::Sender<Progress>>,
         encode: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let peer = &self.core.peer;
         let (reply, response) = oneshot::channel();
         let request = PendingRequest::new(reply, progress, kind, deadline.start(&peer.clock));
@@ -229,7 +229,7 @@ impl Sse2024Session {
         let rest = reply
             .incoming
             .body
-            .collect(LARGE, &self.core.peer.context.budget);
+            .collect(LARGE_MESSAGE_BYTES, &self.core.peer.context.budget);
         let _ = tokio::time::timeout(POST_BODY_TIMEOUT, rest).await;
         Ok(())
     }
@@ -262,22 +262,22 @@ impl Sse2024Session {
         let mut rate_limit = RateLimiter::unsolicited();
         loop {
             match stream.next().await {
-                Ok(Item::Event(event)) => {
+                Ok(SseItem::Event(event)) => {
                     self.core.health.record_success();
                     if !is_message(&event) {
                         continue;
                     }
                     let size = event.data.len();
-                    let is_unsolicited = self.receive(event.data, event.held).await;
+                    let is_unsolicited = self.receive(event.data, event.permit).await;
                     if is_unsolicited {
                         rate_limit.throttle(size).await;
                     }
                 }
-                Ok(Item::LetGo { id: Some(id), why }) => {
-                    let reply = Reply::Invalid(self.core.peer.discard_error(why));
-                    self.deliver(AnswerId::Ours(id), reply);
+                Ok(SseItem::Discarded { id: Some(id), reason }) => {
+                    let reply = Reply::Invalid(self.core.peer.discard_error(reason));
+                    self.deliver(ResponseId::Number(id), reply);
                 }
-                Ok(Item::LetGo { id: None, .. } | Item::Retry(_)) => {}
+                Ok(SseItem::Discarded { id: None, .. } | SseItem::Retry(_)) => {}
                 Err(EventStreamEnd::Closed) => return SessionEnd::Eof { partial_line: None },
                 Err(EventStreamEnd::Failed(error)) => {
                     let error = self.core.peer.context.redactor.redact(&error.to_string());
@@ -289,9 +289,9 @@ impl Sse2024Session {
     }
 
     /// Handles a message, on a blocking thread if it is large. Returns whether it was unsolicited.
-    async fn receive(self: &Arc<Self>, message: Bytes, permit: Option<Held>) -> bool {
+    async fn receive(self: &Arc<Self>, message: Bytes, permit: Option<MemoryPermit>) -> bool {
         self.core.peer.tap(Direction::Received, &message);
-        if message.len() > LARGE {
+        if message.len() > LARGE_MESSAGE_BYTES {
             let this = Arc::clone(self);
             let receive = move || this.dispatch_message(message, &mut { permit });
             return Box::pin(run_blocking(receive)).await.unwrap_or(false);
@@ -299,7 +299,11 @@ impl Sse2024Session {
         self.dispatch_message(message, &mut { permit })
     }
 
-    fn dispatch_message(self: &Arc<Self>, message: Bytes, permit: &mut Option<Held>) -> bool {
+    fn dispatch_message(
+        self: &Arc<Self>,
+        message: Bytes,
+        permit: &mut Option<MemoryPermit>,
+    ) -> bool {
         let progress = |token, progress| lock(&self.requests).forward_progress(token, progress);
         match dispatch(self, message, permit, progress) {
             Dispatched::Response { id, reply } => !self.deliver(id, reply),
@@ -316,7 +320,7 @@ impl Sse2024Session {
     }
 
     /// Delivers a response. Returns whether it answers a request.
-    fn deliver(&self, id: AnswerId, reply: Reply) -> bool {
+    fn deliver(&self, id: ResponseId, reply: Reply) -> bool {
         let Some(request) = lock(&self.requests).take_for_response(id, &reply) else {
             return false;
         };
@@ -354,7 +358,7 @@ impl Pingable for Sse2024Session {
         &self.core.health
     }
 
-    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<RawResult, RequestError> {
         self.request(RequestKind::Brief, deadline, None, |id| {
             encode::request(id, "ping", serde_json::json!({}))
         })

@@ -27,12 +27,12 @@ use crate::session::progress::ProgressForwarder;
 use crate::session::query::Query;
 use crate::session::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::wire_tap::Direction;
-use switchboard_wire::decode::{LeftOut, Page};
+use switchboard_wire::decode::{Page, SkippedItem};
 use switchboard_wire::encode;
-use switchboard_wire::encode::{Interests, Round};
-use switchboard_wire::header_params::Mirrors;
-use switchboard_wire::jsonrpc::Answer;
-use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, Tool};
+use switchboard_wire::encode::{InputResponses, ListChangeFilter};
+use switchboard_wire::header_params::HeaderParams;
+use switchboard_wire::jsonrpc::RawResult;
+use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, ToolDefinition};
 use switchboard_wire::sync::lock;
 
 /// How long the handshake waits for the server-to-client stream to open.
@@ -96,7 +96,7 @@ impl StreamableHttpSession {
     /// Completes the handshake and opens the server-to-client stream before the first request.
     pub(crate) async fn set_handshake(self: &Arc<Self>, handshake: ServerHello) {
         let is_modern = handshake.version.era() == Era::Modern;
-        let list_changes = Interests::in_what(&handshake.capabilities);
+        let list_changes = ListChangeFilter::supported_by(&handshake.capabilities);
         self.core.peer.set_handshake(handshake);
         if is_modern {
             if list_changes.is_empty() {
@@ -132,7 +132,7 @@ impl StreamableHttpSession {
 
     /// Removes tools that cannot be called over HTTP from a page, and records the header parameters
     /// of the others.
-    pub(in crate::session) fn filter_tools_for_http(&self, page: &mut Page<Tool>) {
+    pub(in crate::session) fn filter_tools_for_http(&self, page: &mut Page<ToolDefinition>) {
         if !self.is_modern() {
             return;
         }
@@ -210,8 +210,8 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
-        let params = encode::OnlyMeta {
+    ) -> Result<RawResult, RequestError> {
+        let params = encode::MetaParams {
             meta: self.core.peer.request_meta(Some(version), None, None),
         };
         let headers = RequestHeaders {
@@ -228,7 +228,7 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         version: ProtocolVersion,
         deadline: Deadline,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<RawResult, RequestError> {
         let context = &self.core.peer.context;
         let capabilities = context.client_capabilities();
         let headers = RequestHeaders::of("initialize");
@@ -337,7 +337,7 @@ impl Pingable for StreamableHttpSession {
     }
 
     /// Sends `ping`, or `server/discover` in the modern era, which has no ping.
-    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<Answer, RequestError> {
+    async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<RawResult, RequestError> {
         match self.core.peer.version() {
             Some(version) if version.era() == Era::Modern => self.discover(version, deadline).await,
             _ => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Acceptance, SubscriptionState, Subscriptions};
 use switchboard_wire::decode;
-use switchboard_wire::decode::SubscriptionNotice;
+use switchboard_wire::decode::SubscriptionNotification;
 use switchboard_wire::sync::lock;
 
 /// Number of separators in a URI, from its end, at which ancestors are looked up.
@@ -20,7 +20,8 @@ impl Subscriptions {
         if lock(&self.state).uris.is_empty() {
             return;
         }
-        let Some(SubscriptionNotice { uri, listen, .. }) = decode::subscription_notice(params)
+        let Some(SubscriptionNotification { uri, listen_request, .. }) =
+            decode::subscription_notification(params)
         else {
             return;
         };
@@ -28,7 +29,7 @@ impl Subscriptions {
         let is_ours = |id: u64| {
             state.listens.is_empty() || state.listens.iter().any(|listen| listen.has_id(id))
         };
-        if !listen.is_none_or(is_ours) {
+        if !listen_request.is_none_or(is_ours) {
             return;
         }
         state.record_update(&uri.unwrap_or_default());
@@ -39,16 +40,16 @@ impl Subscriptions {
         if lock(&self.state).listens.is_empty() {
             return;
         }
-        let Some(notification) = decode::subscription_notice(params) else {
+        let Some(notification) = decode::subscription_notification(params) else {
             return;
         };
         let listen = {
             let state = lock(&self.state);
             let mut listens = state.listens.iter();
-            let acknowledged = match notification.listen {
+            let acknowledged = match notification.listen_request {
                 Some(id) => listens.find(|listen| listen.has_id(id)),
                 // A notification without an id belongs to the request that is not acknowledged yet.
-                None if notification.agreed.is_some() => {
+                None if notification.accepted_uris.is_some() => {
                     listens.find(|listen| !listen.is_acknowledged.is_cancelled())
                 }
                 None => None,
@@ -56,7 +57,7 @@ impl Subscriptions {
             acknowledged.cloned()
         };
         let Some(listen) = listen else { return };
-        let accepted = notification.agreed.unwrap_or_default();
+        let accepted = notification.accepted_uris.unwrap_or_default();
         let accepted: BTreeSet<&str> = accepted.iter().map(String::as_str).collect();
         let why: Arc<str> = "the server did not accept the subscription".into();
         for uri in &listen.uris {
@@ -76,7 +77,7 @@ impl Subscriptions {
         if state.listens.is_empty() {
             return;
         }
-        let Some(id) = decode::cancelled_number(params) else {
+        let Some(id) = decode::cancelled_id_number(params) else {
             return;
         };
         if let Some(listen) = state.listens.iter().find(|listen| listen.has_id(id)) {

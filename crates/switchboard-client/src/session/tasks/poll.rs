@@ -380,10 +380,7 @@ impl StatusProgress {
         if self.last.as_ref() == Some(&message) {
             return;
         }
-        forwarder.forward(Progress {
-            message: Some(message.clone()),
-            ..Progress::new(self.count.into())
-        });
+        forwarder.forward(Progress::new(self.count.into()).message(&*message));
         self.count = self.count.saturating_add(1);
         self.last = Some(message);
     }

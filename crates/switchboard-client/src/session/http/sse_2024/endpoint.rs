@@ -8,8 +8,8 @@ use url::Url;
 use super::super::event_stream::{EventStream, EventStreamEnd};
 use super::super::exchange::UNTERMINATED_EVENT;
 use crate::session::{RequestError, TransportFailure};
-use switchboard_wire::jsonrpc::Problem;
-use switchboard_wire::sse::Item;
+use switchboard_wire::jsonrpc::InvalidMessage;
+use switchboard_wire::sse::SseItem;
 
 /// Maximum length of an endpoint URL, in bytes.
 const MAX_ENDPOINT_BYTES: usize = 8 * 1024;
@@ -19,14 +19,14 @@ pub(super) async fn read(stream: &mut EventStream, stream_url: &Url) -> Result<U
     let failure = |message: &str| RequestError::Transport(TransportFailure::unknown(message));
     loop {
         match stream.next().await {
-            Ok(Item::Event(event)) if event.kind.as_deref() == Some("endpoint") => {
+            Ok(SseItem::Event(event)) if event.kind.as_deref() == Some("endpoint") => {
                 if event.data.len() > MAX_ENDPOINT_BYTES {
                     return Err(failure("the endpoint URL is longer than 8 KiB"));
                 }
                 return resolve(stream_url, String::from_utf8_lossy(&event.data).trim());
             }
-            Ok(Item::Event(_)) => return Err(failure("the first event is not `endpoint`")),
-            Ok(Item::Retry(_) | Item::LetGo { .. }) => {}
+            Ok(SseItem::Event(_)) => return Err(failure("the first event is not `endpoint`")),
+            Ok(SseItem::Retry(_) | SseItem::Discarded { .. }) => {}
             Err(EventStreamEnd::Closed) => {
                 return Err(failure("the stream ended before the `endpoint` event"));
             }
@@ -40,7 +40,9 @@ pub(super) async fn read(stream: &mut EventStream, stream_url: &Url) -> Result<U
 fn resolve(stream_url: &Url, endpoint: &str) -> Result<Url, RequestError> {
     let invalid = |reason: String| {
         let reason = format!("the endpoint URL {reason}");
-        Err(RequestError::InvalidResponse(Problem::Malformed(reason)))
+        Err(RequestError::InvalidResponse(InvalidMessage::Malformed(
+            reason,
+        )))
     };
     match stream_url.join(endpoint) {
         Ok(url) if url.origin() == stream_url.origin() => Ok(url),

@@ -4,8 +4,8 @@ use super::{MAX_KEY_BYTES, TaskPoller, Wake, is_retryable, peer_of, task_query};
 use crate::session::input_required::invalid_response;
 use crate::session::{RequestError, Session, decode_response};
 use switchboard_wire::decode;
-use switchboard_wire::decode::{InputRequest, NoResult, TaskStatus};
-use switchboard_wire::jsonrpc::{Answer, Problem};
+use switchboard_wire::decode::{IncompleteResult, InputRequest, TaskStatus};
+use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
 use switchboard_wire::mcp::ErrorObject;
 
 impl TaskPoller<'_> {
@@ -17,7 +17,7 @@ impl TaskPoller<'_> {
     ) -> Result<Wake, RequestError> {
         let limits = &peer_of(session)?.context.limits;
         let max_blocks = limits.content_blocks;
-        let decode = move |response: &Answer| decode::task(response, max_blocks);
+        let decode = move |response: &RawResult| decode::task(response, max_blocks);
         let decoded = decode_response(response, decode).await?;
         let task = decoded.map_err(RequestError::InvalidResponse)?;
         if task.id != self.task.id {
@@ -39,7 +39,7 @@ impl TaskPoller<'_> {
                 self.request_result(session);
                 Ok(Wake::StillWorking)
             }
-            TaskStatus::Cancelled => Err(self.cancelled_by_server(task.message.as_deref())),
+            TaskStatus::Cancelled => Err(self.cancelled_by_server(task.status_message.as_deref())),
             TaskStatus::Completed(Some(result)) if self.is_modern() => {
                 self.task.maybe_running = false;
                 Ok(Wake::Done(*result))
@@ -115,7 +115,7 @@ impl TaskPoller<'_> {
             Ok(result) => {
                 self.task.maybe_running = false;
                 let max_blocks = peer_of(session)?.context.limits.content_blocks;
-                let decode = move |result: &Answer| decode::call_tool_result(result, max_blocks);
+                let decode = move |result: &RawResult| decode::call_tool_result(result, max_blocks);
                 let decoded = decode_response(result, decode).await?;
                 match decoded {
                     Ok(result) => Ok(Wake::Done(result)),
