@@ -8,7 +8,7 @@
 //!   first yields, so that all tasks that are ready in this round of polling can queue their lines,
 //!   too. Then it writes all queued lines together and flushes once.
 //!
-//! The queue is bounded: a server that does not read its input blocks only its own callers. LineReader
+//! The queue is bounded: a server that does not read its input blocks only its own callers. Lines
 //! are written in the order in which they were enqueued: the direct way is taken only if the queue
 //! is empty and the writer task does not write.
 //!
@@ -42,7 +42,7 @@ pub(crate) struct WriteQueue {
     wake: Notify,
     /// Wakes the caller that waits for space.
     space_freed: Notify,
-    /// MemoryPermit by the one caller that waits for `space_freed`. The lock is fair, so the others follow
+    /// Held by the one caller that waits for `space_freed`. The lock is fair, so the others follow
     /// in order.
     admission: tokio::sync::Mutex<()>,
     /// Maximum size of the queue, in bytes.
@@ -52,7 +52,7 @@ pub(crate) struct WriteQueue {
 }
 
 struct State {
-    /// LineReader that the writer task has not taken yet.
+    /// Lines that the writer task has not taken yet.
     queue: LineQueue,
     /// The emptied queue of the previous batch, reused for its allocations.
     spare: LineQueue,

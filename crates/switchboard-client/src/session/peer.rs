@@ -119,7 +119,11 @@ impl Peer {
     }
 
     /// The `_meta` of a request: client description (modern era), progress token, trace.
-    pub(super) fn meta<'a>(&'a self, token: Option<u64>, trace: Option<&'a str>) -> RequestMeta<'a> {
+    pub(super) fn meta<'a>(
+        &'a self,
+        token: Option<u64>,
+        trace: Option<&'a str>,
+    ) -> RequestMeta<'a> {
         let modern_version = self
             .version()
             .filter(|version| version.era() == Era::Modern);

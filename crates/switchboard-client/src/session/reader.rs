@@ -164,7 +164,9 @@ impl LineSession {
                     let received = Box::pin(run_blocking(receive)).await;
                     received.map_err(|_| SessionEnd::Closed)?
                 }
-                Ok(Some(Line::Discarded { id, reason })) => self.receive_discarded(id, reason, responses),
+                Ok(Some(Line::Discarded { id, reason })) => {
+                    self.receive_discarded(id, reason, responses)
+                }
                 Ok(None) => {
                     sum.add(self.deliver(responses));
                     return Ok(sum.unsolicited);

@@ -12,7 +12,7 @@ use std::io::IoSlice;
 
 use switchboard_wire::memory_budget::{MemoryPermit, UNCOUNTED_BYTES};
 
-/// LineReader up to this size, in bytes, are copied into `text`.
+/// Lines up to this size, in bytes, are copied into `text`.
 const MAX_COPIED_BYTES: usize = 4 * 1024;
 // A copied line never holds a permit of the memory budget.
 const _: () = assert!(MAX_COPIED_BYTES <= UNCOUNTED_BYTES);

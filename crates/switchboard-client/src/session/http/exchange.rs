@@ -276,7 +276,10 @@ impl StreamableHttpSession {
                     resume_delay = delay;
                     continue;
                 }
-                Ok(SseItem::Discarded { id: discarded, reason }) if discarded == Some(id) => {
+                Ok(SseItem::Discarded {
+                    id: discarded,
+                    reason,
+                }) if discarded == Some(id) => {
                     let error = self.core.peer.discard_error(reason);
                     return Err(RequestError::InvalidResponse(error));
                 }

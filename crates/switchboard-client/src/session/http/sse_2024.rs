@@ -273,7 +273,10 @@ impl Sse2024Session {
                         rate_limit.throttle(size).await;
                     }
                 }
-                Ok(SseItem::Discarded { id: Some(id), reason }) => {
+                Ok(SseItem::Discarded {
+                    id: Some(id),
+                    reason,
+                }) => {
                     let reply = Reply::Invalid(self.core.peer.discard_error(reason));
                     self.deliver(ResponseId::Number(id), reply);
                 }

@@ -111,7 +111,7 @@ struct ListenTask<'a> {
     /// Earliest renewal after a failure.
     not_before: Instant,
     retry_delay: Duration,
-    /// ResourceFilter may have been missed while no request was open.
+    /// Updates may have been missed while no request was open.
     missed_updates: bool,
 }
 

@@ -20,8 +20,11 @@ impl Subscriptions {
         if lock(&self.state).uris.is_empty() {
             return;
         }
-        let Some(SubscriptionNotification { uri, listen_request, .. }) =
-            decode::subscription_notification(params)
+        let Some(SubscriptionNotification {
+            uri,
+            listen_request,
+            ..
+        }) = decode::subscription_notification(params)
         else {
             return;
         };
