@@ -1,8 +1,10 @@
-//! What authorizes requests to a remote server: the seam that logins plug into.
+//! Credentials for requests to remote servers.
 //!
-//! A provider is asked for a [`Credential`] before each request and told when the server refused it.
-//! It decides whether another try is worth it; it never sends anything to the server itself, and it
-//! never sees an answer. Invariant: a credential cannot be printed.
+//! The transport asks an [`AuthProvider`] for a [`Credential`] before each request and reports each
+//! rejection by the server. The provider decides whether the request is retried. It neither sends
+//! requests to the server nor receives responses.
+//!
+//! Invariant: formatting a credential never reveals its values.
 
 mod challenge;
 mod credential;
@@ -13,7 +15,7 @@ mod static_headers;
 pub use challenge::{Challenge, ChallengeScheme};
 pub use credential::Credential;
 #[doc(hidden)]
-pub use credential::secret_parts;
+pub use credential::secrets_in_header;
 #[doc(hidden)]
 pub use layers::{RedactingProvider, WithStaticHeaders};
 pub use login_required::LoginRequired;
@@ -23,7 +25,7 @@ pub use static_headers::{Bearer, StaticHeaders};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::id::ServerName;
 
-/// Provides what authorizes requests to one server.
+/// Provides the credential for requests to one server.
 ///
 /// ```
 /// use switchboard::auth::{
@@ -53,52 +55,52 @@ use switchboard_wire::id::ServerName;
 /// let builder = Host::builder().auth("tickets", Vault);
 /// ```
 pub trait AuthProvider: Send + Sync + 'static {
-    /// What authorizes one request. Asked for each: be quick, and keep what you have.
+    /// Returns the credential for a request. Called before every request, so cache the credential.
     fn credential<'a>(
         &'a self,
         request: AuthRequest<'a>,
     ) -> BoxFuture<'a, Result<Credential, AuthError>>;
 
-    /// The server refused the credential (401 or 403): is another try with another one worth it?
-    /// A server that keeps refusing is asked about no more than a few times for one request.
+    /// Called when the server rejected a request with status 401 or 403. Decides whether the request is
+    /// retried with another credential. Called at most a few times per request.
     fn refused<'a>(&'a self, refusal: AuthRefusal<'a>) -> BoxFuture<'a, AuthVerdict>;
 }
 
-/// The request that is to be authorized.
+/// A request that needs a credential.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AuthRequest<'a> {
-    /// Whose request it is.
+    /// Name of the server.
     pub server: &'a ServerName,
-    /// Where it goes.
+    /// URL of the server.
     pub url: &'a str,
 }
 
 impl<'a> AuthRequest<'a> {
-    /// A request to the server of this name at this address.
+    /// Creates a request to a server.
     pub fn new(server: &'a ServerName, url: &'a str) -> Self {
         Self { server, url }
     }
 }
 
-/// A request that the server refused.
+/// A request that the server rejected.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AuthRefusal<'a> {
-    /// Who refused it.
+    /// Name of the server.
     pub server: &'a ServerName,
-    /// 401 or 403.
+    /// Status of the response: 401 or 403.
     pub status: u16,
-    /// What the server wants instead, in its own words.
+    /// The authentication schemes that the server accepts.
     pub challenge: &'a Challenge,
-    /// What it refused. Another request may have got a newer one meanwhile.
+    /// The rejected credential. The provider may already have a newer one from a concurrent request.
     pub credential: &'a Credential,
-    /// How often this one request was refused before.
-    pub before: u32,
+    /// How often the server rejected the same request before.
+    pub previous_refusals: u32,
 }
 
 impl<'a> AuthRefusal<'a> {
-    /// The first refusal of a request.
+    /// Creates the first refusal of a request.
     pub fn new(
         server: &'a ServerName,
         status: u16,
@@ -110,18 +112,17 @@ impl<'a> AuthRefusal<'a> {
             status,
             challenge,
             credential,
-            before: 0,
+            previous_refusals: 0,
         }
     }
 
-    /// The same after `before` earlier refusals of the same request.
-    pub fn after(mut self, before: u32) -> Self {
-        self.before = before;
+    /// Sets how often the server rejected the same request before.
+    pub fn with_previous_refusals(mut self, count: u32) -> Self {
+        self.previous_refusals = count;
         self
     }
 
-    /// What a refusal means for whoever has no other credential: a 403 is a no to this one, anything
-    /// else asks for a login.
+    /// The verdict of a provider that has no other credential: a 403 is final, a 401 needs a login.
     pub fn final_verdict(&self) -> AuthVerdict {
         match self.status {
             403 => AuthVerdict::Forbidden,
@@ -130,93 +131,91 @@ impl<'a> AuthRefusal<'a> {
     }
 }
 
-/// What follows a refusal.
+/// How the transport proceeds after a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthVerdict {
-    /// There is another credential now: once more, please.
+    /// Retry the request: the provider has a new credential.
     TryAgain,
-    /// Somebody has to log in. The server is not tried again until somebody asks for it.
+    /// The user has to log in. The server is not retried until the user requests it.
     NeedsLogin,
-    /// The credential is good, and does not permit this. Only the one request fails.
+    /// The credential is valid but does not permit this request. Only this request fails.
     Forbidden,
-    /// Another credential was to be had, and could not.
+    /// The provider failed to obtain a new credential.
     Failed(AuthError),
 }
 
-/// Why there is no credential. Never holds one.
+/// Why there is no credential. Does not contain any part of one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// That cannot be sent as a header.
-    #[error("{name:?} is not the name of a header")]
+    /// The name of a header is invalid.
+    #[error("{name:?} is not a valid header name")]
     InvalidName {
-        /// What was to be its name.
+        /// The invalid name.
         name: String,
     },
-    /// Its value cannot be sent.
-    #[error("the value of the header {name} holds line breaks or other control characters")]
+    /// The value of a header is invalid.
+    #[error("the value of header {name} contains line breaks or other control characters")]
     InvalidValue {
-        /// The header.
+        /// Name of the header.
         name: String,
     },
-    /// It frames the message, so it is not for others to set.
-    #[error("the header {name} is made from the request and cannot be given")]
+    /// The header affects the framing or routing of the request, so only the HTTP client sets it.
+    #[error("the header {name} is reserved for the HTTP client")]
     Reserved {
-        /// The header.
+        /// Name of the header.
         name: String,
     },
-    /// There would be more than a request can carry.
-    #[error(
-        "there are more than {MAX_HEADERS} headers, or more than {MAX_HEADER_BYTES} bytes of them"
-    )]
+    /// There are too many headers for a request.
+    #[error("more than {MAX_HEADERS} headers, or more than {MAX_HEADER_BYTES} bytes of headers")]
     TooMany,
-    /// The command in `headersHelper` did not do its part.
-    #[error("`headersHelper` {what}")]
+    /// The command in `headersHelper` failed or printed no valid headers.
+    #[error("`headersHelper` {problem}")]
     Helper {
-        /// What happened.
-        what: String,
+        /// What happened, as the rest of a sentence: "exited with code 1".
+        problem: String,
     },
-    /// Nobody has logged in.
-    #[error("a login is needed: {hint}")]
+    /// The user has to log in first.
+    #[error("login required: {hint}")]
     LoginNeeded {
-        /// What to do about it.
+        /// How to log in.
         hint: String,
     },
-    /// The provider could not get one now; later it may.
-    #[error("no credential could be had: {why}")]
+    /// The provider has no credential at present. A later request may succeed.
+    #[error("no credential available: {reason}")]
     Unavailable {
-        /// In words, without any secret.
-        why: String,
+        /// Explanation without secrets.
+        reason: String,
     },
 }
 
-/// As many headers fit into any server.
+/// Maximum number of headers in a credential. All common servers accept as many.
 pub(crate) const MAX_HEADERS: usize = 64;
-/// As many bytes of headers, names and values together.
+/// Maximum size of all names and values in a credential.
 pub(crate) const MAX_HEADER_BYTES: usize = 32 * 1024;
 
 impl AuthError {
-    /// Whether somebody has to log in.
+    /// Whether the user has to log in.
     pub fn wants_login(&self) -> bool {
         matches!(self, Self::LoginNeeded { .. })
     }
 
-    /// Whether the same is to be expected of another try.
+    /// Whether a retry would fail in the same way.
     pub fn is_permanent(&self) -> bool {
         !matches!(self, Self::Helper { .. } | Self::Unavailable { .. })
     }
 
-    /// What to do about it.
+    /// Tells the user how to fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::InvalidName { .. } | Self::InvalidValue { .. } | Self::Reserved { .. } => {
-                Some("mend `headers` in its entry, or what `headersHelper` prints".to_owned())
+                Some("fix `headers` of the entry, or the output of its `headersHelper`".to_owned())
             }
-            Self::TooMany => Some("give fewer headers".to_owned()),
+            Self::TooMany => Some("remove headers from `headers` or `headersHelper` of the entry".to_owned()),
             Self::Helper { .. } => Some(
-                "run the command by hand: it prints a JSON object of strings, or lines such as \
-                 `Authorization: Bearer …`, and exits with 0"
+                "run the command by hand; it must print a JSON object of strings, or lines such as \
+                 `Authorization: Bearer …`, and exit with code 0"
                     .to_owned(),
             ),
             Self::LoginNeeded { hint } => Some(hint.clone()),

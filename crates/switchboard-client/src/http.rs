@@ -1,9 +1,11 @@
-//! HTTP to one server: connections that are used again, encryption, proxies, redirects, gzip.
+//! HTTP/1.1 client for one server: connection pool, TLS, proxies, redirects, gzip.
 //!
-//! It knows HTTP/1.1 and nothing of what is said over it. The wait for an answer has no limit here:
-//! whoever waits drops the future, and that closes the connection. Invariants: a request of which
-//! hyper took a byte is never sent a second time; credentials go to the server's own origin only,
-//! and over plain http only to this machine.
+//! Knows nothing of MCP. There is no limit on the wait for a response: the caller drops the future
+//! to give up, which closes the connection.
+//!
+//! Invariants: a request is sent at most once; only a request that hyper returned unsent is tried on
+//! another connection. Credentials are sent only to the origin of the server, and over unencrypted
+//! http only to a loopback host.
 
 mod body;
 mod connect;
@@ -27,7 +29,7 @@ use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 use url::{Position, Url};
 
-use self::body::Payload;
+use self::body::RequestBody;
 use self::connect::Route;
 use self::pool::{Connection, Pool};
 
@@ -38,50 +40,52 @@ pub(crate) use self::body::{Body, BodyError};
 pub(crate) use self::error::{HttpError, HttpErrorKind};
 pub use self::tls::TlsConfig;
 
-/// How often one request is sent on to another address of the same server.
-const REDIRECTS: usize = 5;
-/// How many connections that turn out to be closed are tried before a new one is made.
-const STALE: usize = 64;
+/// Maximum number of redirects that one request follows.
+const MAX_REDIRECTS: usize = 5;
+/// Maximum number of pooled connections that are tried before the client opens a new one. Each of
+/// them may turn out to be closed.
+const MAX_POOLED_ATTEMPTS: usize = 64;
 
-/// The client of one server; cheap to clone. Connections end with the last clone.
+/// The HTTP client of one server. Clones share the connections, which close with the last clone.
 #[derive(Clone)]
-pub(crate) struct HttpClient(Arc<Client>);
+pub(crate) struct HttpClient(Arc<ClientState>);
 
-/// Where a server is, and how it is reached safely.
+/// The URL of a server and its TLS configuration.
 pub(crate) struct Target {
     pub(crate) url: Url,
     pub(crate) tls: TlsConfig,
 }
 
-/// A request.
-pub(crate) struct Outgoing {
+/// A request to the server.
+pub(crate) struct HttpRequest {
     pub(crate) method: Method,
-    /// None is the target's; any other has to have its origin.
+    /// A URL with the same origin as the target, or `None` for the URL of the target.
     pub(crate) url: Option<Url>,
-    /// Those of the protocol.
+    /// Headers without secrets.
     pub(crate) headers: HeaderMap,
-    /// Those that are secret.
+    /// Headers with secrets.
     pub(crate) credential: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-/// The head of an answer, and its body as it comes.
-pub(crate) struct Incoming {
+/// Status and headers of a response, and its body, which may still be arriving.
+pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
 }
 
-struct Client {
+struct ClientState {
     url: Url,
     route: Route,
     pool: Arc<Pool>,
     tasks: TaskTracker,
-    connect_limit: Duration,
-    /// The target as it stands in a request.
+    connect_timeout: Duration,
+    /// The request target of `url`.
     uri: Uri,
+    /// Value of the `Host` header.
     host: HeaderValue,
-    /// Whether nobody on the way can read what we send.
+    /// Whether the connection is encrypted or stays on this machine.
     is_private: bool,
 }
 
@@ -89,10 +93,10 @@ impl HttpClient {
     pub(crate) fn new(
         target: Target,
         network: Arc<Network>,
-        connect_limit: Duration,
+        connect_timeout: Duration,
         tasks: TaskTracker,
     ) -> Result<Self, HttpError> {
-        let invalid = |text| HttpError::not_sent(HttpErrorKind::Address(text));
+        let invalid = |text| HttpError::not_sent(HttpErrorKind::InvalidConfig(text));
         let Target { mut url, tls } = target;
         url.set_fragment(None);
         let is_encrypted = match url.scheme() {
@@ -100,18 +104,18 @@ impl HttpClient {
             "http" => false,
             _ => {
                 return Err(invalid(
-                    "the address begins with neither `https://` nor `http://`",
+                    "the URL does not begin with `https://` or `http://`",
                 ));
             }
         };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(invalid(
-                "the address holds a name or a password: put them into the server's headers \
-                 (`Authorization: Basic …`)",
+                "the URL contains a user name or password; set them in `headers` of the entry \
+                 instead (`Authorization: Basic …`)",
             ));
         }
         let host = url.host().map(|host| host.to_owned());
-        let host = host.ok_or_else(|| invalid("the address names no host"))?;
+        let host = host.ok_or_else(|| invalid("the URL has no host"))?;
         let port = url.port_or_known_default().unwrap_or(443);
         let route = Route {
             is_encrypted,
@@ -119,65 +123,75 @@ impl HttpClient {
             proxy: network.proxy_for(&url).cloned(),
             tls,
             network,
-            at: format!("{host}:{port}").into(),
+            address: format!("{host}:{port}").into(),
             port,
             host,
         };
-        let unwritable = || invalid("the address cannot be written into a request");
-        let named = match url.port() {
+        let host_header = match url.port() {
             Some(port) => format!("{}:{port}", route.host),
             None => route.host.to_string(),
         };
-        Ok(Self(Arc::new(Client {
-            uri: route.uri(&url).ok_or_else(unwritable)?,
-            host: HeaderValue::try_from(named).map_err(|_| unwritable())?,
+        Ok(Self(Arc::new(ClientState {
+            uri: route
+                .request_uri(&url)
+                .ok_or_else(|| invalid(INVALID_TARGET))?,
+            host: HeaderValue::try_from(host_header).map_err(|_| invalid(INVALID_TARGET))?,
             is_private: is_encrypted || is_loopback(&route.host),
             pool: Pool::new(tasks.clone()),
             url,
             route,
             tasks,
-            connect_limit,
+            connect_timeout,
         })))
     }
 
-    /// Sends one request and comes back with the head of the answer. Dropping the future, or the
-    /// body before its end, closes the connection.
+    /// Sends a request and returns when the headers of the response arrived. Dropping the future, or
+    /// the response body before its end, closes the connection.
     ///
-    /// Answers of 307 and 308 that stay with the server are followed, for which the request is made
-    /// anew; all others of 300 to 399 are answers like any other.
-    pub(crate) async fn send(&self, make: impl Fn() -> Outgoing) -> Result<Incoming, HttpError> {
+    /// Follows redirects 307 and 308 within the origin of the server and calls `make_request` again
+    /// for each of them. Returns any other redirect as the response.
+    pub(crate) async fn send(
+        &self,
+        make_request: impl Fn() -> HttpRequest,
+    ) -> Result<HttpResponse, HttpError> {
         let client = &self.0;
-        let mut outgoing = make();
-        let mut base = outgoing.url.take();
-        let mut hops = 0;
+        let mut parts = make_request();
+        let mut url = parts.url.take();
+        let mut redirects = 0;
         loop {
-            let mut request = Request::new(Payload::new(outgoing.body));
-            *request.method_mut() = outgoing.method;
-            *request.uri_mut() = match &base {
+            let mut request = Request::new(RequestBody::new(parts.body));
+            *request.method_mut() = parts.method;
+            *request.uri_mut() = match &url {
                 None => client.uri.clone(),
-                Some(url) => client.uri_of(url)?,
+                Some(url) => client.request_uri(url)?,
             };
-            *request.headers_mut() = client.head(outgoing.headers, outgoing.credential)?;
-            let incoming = client.exchange(request).await?;
-            let from = base.as_ref().unwrap_or(&client.url);
-            match incoming.same_origin_redirect(from) {
-                Some(next) if hops < REDIRECTS => {
-                    base = Some(next);
-                    hops += 1;
-                    outgoing = make();
+            *request.headers_mut() = client.request_headers(parts.headers, parts.credential)?;
+            let response = client.exchange(request).await?;
+            let current = url.as_ref().unwrap_or(&client.url);
+            match response.same_origin_redirect(current) {
+                Some(next) if redirects < MAX_REDIRECTS => {
+                    url = Some(next);
+                    redirects += 1;
+                    parts = make_request();
                 }
-                _ => return Ok(incoming),
+                _ => return Ok(response),
             }
         }
     }
 }
 
-impl Client {
-    /// All headers of a request.
-    fn head(&self, mut headers: HeaderMap, credential: HeaderMap) -> Result<HeaderMap, HttpError> {
+impl ClientState {
+    /// Returns all headers of a request. Fails if the credential must not be sent.
+    fn request_headers(
+        &self,
+        mut headers: HeaderMap,
+        credential: HeaderMap,
+    ) -> Result<HeaderMap, HttpError> {
         if !credential.is_empty() && !self.is_private {
-            let at = self.route.at.to_string();
-            return Err(HttpError::not_sent(HttpErrorKind::PlainCredential { at }));
+            let address = self.route.address.to_string();
+            return Err(HttpError::not_sent(HttpErrorKind::UnencryptedCredential {
+                address,
+            }));
         }
         if let Some(name) = credential.keys().find(|name| is_reserved(name)) {
             let name = name.to_string();
@@ -187,6 +201,7 @@ impl Client {
         headers.insert(USER_AGENT, USER_AGENT_VALUE);
         headers.extend(credential);
         headers.insert(ACCEPT_ENCODING, GZIP);
+        // An encrypted request goes through a tunnel; `Route` authorizes it when it opens the tunnel.
         if let Some(proxy) = self
             .route
             .proxy
@@ -199,48 +214,50 @@ impl Client {
         Ok(headers)
     }
 
-    fn uri_of(&self, url: &Url) -> Result<Uri, HttpError> {
+    fn request_uri(&self, url: &Url) -> Result<Uri, HttpError> {
         if !redirect::is_same_origin(&self.url, url) {
             return Err(HttpError::not_sent(HttpErrorKind::OtherOrigin {
-                at: self.route.at.to_string(),
-                to: redirect::place(url),
+                address: self.route.address.to_string(),
+                url: redirect::display_url(url),
             }));
         }
-        let unwritable = HttpErrorKind::Address("the address cannot be written into a request");
-        let uri = self.route.uri(url);
-        uri.ok_or_else(|| HttpError::not_sent(unwritable))
+        let uri = self.route.request_uri(url);
+        uri.ok_or_else(|| HttpError::not_sent(HttpErrorKind::InvalidConfig(INVALID_TARGET)))
     }
 
-    /// One request and its answer. Only what hyper hands back untouched is sent on another
-    /// connection.
-    async fn exchange(&self, mut request: Request<Payload>) -> Result<Incoming, HttpError> {
-        for _ in 0..STALE {
+    /// Sends a request on a pooled or new connection. Tries another connection only if hyper returned
+    /// the request unsent.
+    async fn exchange(&self, mut request: Request<RequestBody>) -> Result<HttpResponse, HttpError> {
+        for _ in 0..MAX_POOLED_ATTEMPTS {
             let Some(connection) = self.pool.take().await else {
                 break;
             };
-            match self.try_on(connection, request).await? {
-                Attempt::Answered(incoming) => return Ok(incoming),
-                Attempt::Untouched(back, _) => request = back,
+            match self.try_send(connection, request).await? {
+                ExchangeOutcome::Response(response) => return Ok(response),
+                ExchangeOutcome::NotSent(unsent, _) => request = unsent,
             }
         }
-        let connection = self.route.connect(self.connect_limit, &self.tasks).await?;
-        match self.try_on(connection, request).await? {
-            Attempt::Answered(incoming) => Ok(incoming),
-            Attempt::Untouched(_, kind) => Err(HttpError::not_sent(kind)),
+        let connection = self
+            .route
+            .connect(self.connect_timeout, &self.tasks)
+            .await?;
+        match self.try_send(connection, request).await? {
+            ExchangeOutcome::Response(response) => Ok(response),
+            ExchangeOutcome::NotSent(_, kind) => Err(HttpError::not_sent(kind)),
         }
     }
 
-    async fn try_on(
+    async fn try_send(
         &self,
         connection: Connection,
-        request: Request<Payload>,
-    ) -> Result<Attempt, HttpError> {
-        let mut failure = match connection.request(request).await {
+        request: Request<RequestBody>,
+    ) -> Result<ExchangeOutcome, HttpError> {
+        let mut failure = match connection.send(request).await {
             Ok((response, connection)) => {
                 let (head, body) = response.into_parts();
-                let at = &self.route.at;
-                let body = Body::new(body, &head.headers, connection, &self.pool, at);
-                return Ok(Attempt::Answered(Incoming {
+                let address = &self.route.address;
+                let body = Body::new(body, &head.headers, connection, &self.pool, address);
+                return Ok(ExchangeOutcome::Response(HttpResponse {
                     status: head.status,
                     headers: head.headers,
                     body,
@@ -248,25 +265,26 @@ impl Client {
             }
             Err(failure) => failure,
         };
-        let kind = error::of_exchange(&self.route.at, failure.error(), false);
+        let kind = error::from_hyper(&self.route.address, failure.error(), false);
         match failure.take_message() {
-            Some(request) => Ok(Attempt::Untouched(request, kind)),
+            Some(request) => Ok(ExchangeOutcome::NotSent(request, kind)),
             None => Err(HttpError::unknown(kind)),
         }
     }
 }
 
-enum Attempt {
-    Answered(Incoming),
-    /// Not a byte of it was taken.
-    Untouched(Request<Payload>, HttpErrorKind),
+enum ExchangeOutcome {
+    Response(HttpResponse),
+    /// The connection failed before a byte of the request was written.
+    NotSent(Request<RequestBody>, HttpErrorKind),
 }
 
 impl Route {
-    /// How an address of the server stands in a request.
-    fn uri(&self, url: &Url) -> Option<Uri> {
-        let is_whole = self.proxy.is_some() && !self.is_encrypted;
-        let text = if is_whole {
+    /// Returns the request target of a URL: path and query, or the whole URL for a request that a
+    /// proxy forwards.
+    fn request_uri(&self, url: &Url) -> Option<Uri> {
+        let is_forwarded = self.proxy.is_some() && !self.is_encrypted;
+        let text = if is_forwarded {
             &url[..Position::AfterQuery]
         } else {
             &url[Position::BeforePath..Position::AfterQuery]
@@ -278,8 +296,9 @@ impl Route {
 const USER_AGENT_VALUE: HeaderValue =
     HeaderValue::from_static(concat!("switchboard/", env!("CARGO_PKG_VERSION")));
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+const INVALID_TARGET: &str = "the URL cannot be used in an HTTP request";
 
-/// Headers that say how the message is framed and where it goes next.
+/// Whether a header affects the framing or routing of the message. Credentials must not set it.
 fn is_reserved(name: &HeaderName) -> bool {
     [
         header::CONNECTION,

@@ -5,11 +5,11 @@
 //! live session. The session sends requests, answers the requests of the server through a
 //! `ClientHandler`, and reports for each request whether it reached the server.
 //!
-//! This crate knows neither config files nor other servers; the crate `switchboard` builds on it and
-//! retries, lists, permits and renders. Modules that are hidden in this documentation are internal to the
-//! switchboard crates and have no stability promise.
+//! This crate neither reads config files nor reconnects. The crate `switchboard` builds on it: it
+//! manages many servers, reconnects, checks permissions and formats results. Modules that are hidden in
+//! this documentation are internal to the switchboard crates and have no stability promise.
 //!
-//! A provider of credentials, the seam that logins plug into:
+//! An [`AuthProvider`](auth::AuthProvider) supplies the credentials for a remote server:
 //!
 //! ```
 //! use switchboard_client::auth::{AuthProvider, AuthRequest, Bearer};

@@ -194,7 +194,7 @@ impl AuthProvider for HeadersHelper {
 
     fn refused<'a>(&'a self, refusal: AuthRefusal<'a>) -> BoxFuture<'a, AuthVerdict> {
         Box::pin(async move {
-            if refusal.before > 0 {
+            if refusal.previous_refusals > 0 {
                 return refusal.final_verdict();
             }
             let finished_runs = self.finished_runs();
@@ -286,8 +286,8 @@ async fn read_stderr_tail(
     Ok(())
 }
 
-fn failed(what: String) -> AuthError {
-    AuthError::Helper { what }
+fn failed(problem: String) -> AuthError {
+    AuthError::Helper { problem }
 }
 
 #[cfg(test)]

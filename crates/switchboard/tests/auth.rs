@@ -90,7 +90,7 @@ async fn server_needing_login_is_retried_only_on_demand() {
     );
     let error = details.status.error.unwrap();
     assert!(
-        error.starts_with("the server wants a login (HTTP 401)"),
+        error.starts_with("the server requires a login (HTTP 401)"),
         "{error}"
     );
     let hint = details.status.detail.unwrap();

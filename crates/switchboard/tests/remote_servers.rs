@@ -427,7 +427,7 @@ async fn server_down_at_start_affects_no_other() {
     let status = host.server_status("down").unwrap();
     assert_eq!(status.status, ConnectionStatus::Pending);
     assert!(
-        status.error.unwrap().contains("no connection"),
+        status.error.unwrap().contains("cannot connect"),
         "{:?}",
         status.detail
     );

@@ -104,7 +104,7 @@ async fn form_is_validated_and_sent_as_shown() {
             ("[Y/n] > ", "perhaps\n"),
             ("expected yes or no\n[Y/n] > ", "no\n"),
             ("> ", "1 2 3\n"),
-            ("at most 2 choices are expected\n> ", "2, fish\n"),
+            ("at most 2 options are expected\n> ", "2, fish\n"),
             ("[2026-01-01] > ", "tomorrow\n"),
             (
                 "a date such as 2026-07-28 is expected\n[2026-01-01] > ",
@@ -161,7 +161,7 @@ async fn form_is_validated_and_sent_as_shown() {
     │    2  naps
     │    3  fish
     > 1 2 3
-    at most 2 choices are expected
+    at most 2 options are expected
     > 2, fish
 
     7 of 8 · a date such as 2026-07-28 · press Enter for the default

@@ -26,7 +26,7 @@ async fn servers_are_listed_in_file_order() {
         ○ pending  later  project  stdio  -  -
             not started; the first call starts it
         ✗ failed  remote  project  http  -  -
-            no connection to 127.0.0.1:1: Connection refused (os error 111)
+            cannot connect to 127.0.0.1:1: Connection refused (os error 111)
         ");
 }
 

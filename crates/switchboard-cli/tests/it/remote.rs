@@ -52,7 +52,7 @@ async fn login_needed_exits_with_5() {
     assert_snapshot!(without_port(&listed.stdout, &server), @r#"
       STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
     ○ needs-auth  s  project  http  -  -
-        the server wants a login (HTTP 401): Bearer
+        the server requires a login (HTTP 401): Bearer
         hint: switchboard add s URL -H "Authorization: Bearer …" --force, or a `headersHelper` that prints the header
     "#);
     for args in [
@@ -62,7 +62,7 @@ async fn login_needed_exits_with_5() {
     ] {
         let output = cli.run(args).await;
         assert_eq!(output.code, 5, "{output}");
-        assert!(output.to_string().contains("wants a login"), "{output}");
+        assert!(output.to_string().contains("requires a login"), "{output}");
     }
 }
 

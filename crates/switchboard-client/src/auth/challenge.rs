@@ -1,7 +1,8 @@
-//! What a server that refuses a request wants instead: its `WWW-Authenticate` headers.
+//! Parses `WWW-Authenticate` headers.
 //!
-//! Pure. What servers write there is often not quite right, so whatever can be understood is taken
-//! and the rest is left out. Invariant: whatever a server sends, this stays small and ends.
+//! Many servers send malformed headers, so the parser keeps the valid parts and skips the rest.
+//!
+//! Invariant: the number of schemes and parameters, and the bytes that are parsed, are limited.
 
 use std::fmt;
 
@@ -12,45 +13,43 @@ use serde::Serialize;
 use switchboard_wire::redact::Redactor;
 use switchboard_wire::text::for_terminal;
 
-/// As many challenges are kept.
+/// Further schemes are dropped.
 const MAX_SCHEMES: usize = 8;
-/// As many parameters of each.
+/// Further parameters of a scheme are dropped.
 const MAX_PARAMS: usize = 32;
-/// As much of all headers together is looked at.
+/// Maximum number of bytes that are parsed, in all headers together.
 const MAX_BYTES: usize = 8 * 1024;
-/// As much of a value is shown in words.
-const SHOWN_CHARS: usize = 200;
+/// `Display` truncates longer values.
+const MAX_DISPLAY_CHARS: usize = 200;
 
-/// What a server that refuses a request wants instead. Written by the server: not to be trusted.
+/// The authentication schemes that a server accepts. Untrusted: the server wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Challenge {
     schemes: Vec<ChallengeScheme>,
 }
 
-/// One way to authorize that the server knows.
+/// One authentication scheme with its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ChallengeScheme {
     /// `Bearer`, `Basic`, …, as the server spells it.
     pub scheme: String,
-    /// What it says about it: names in lower case, values without their quotes.
+    /// Names in lower case, values without quotes.
     pub params: Vec<(String, String)>,
 }
 
 impl ChallengeScheme {
-    /// The first parameter of this name.
+    /// Returns the first parameter with this name.
     pub fn param(&self, name: &str) -> Option<&str> {
-        let mut named = self
-            .params
-            .iter()
-            .filter(|(key, _)| key.eq_ignore_ascii_case(name));
-        named.next().map(|(_, value)| value.as_str())
+        let mut params = self.params.iter();
+        let param = params.find(|(key, _)| key.eq_ignore_ascii_case(name));
+        param.map(|(_, value)| value.as_str())
     }
 }
 
 impl Challenge {
-    /// Reads the values of `WWW-Authenticate` headers.
+    /// Parses the values of `WWW-Authenticate` headers.
     ///
     /// ```
     /// use switchboard::auth::Challenge;
@@ -62,21 +61,21 @@ impl Challenge {
     /// ```
     pub fn parse<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut challenge = Self::default();
-        let mut left = MAX_BYTES;
+        let mut remaining = MAX_BYTES;
         for value in values {
-            let read = value.get(..left).unwrap_or(value);
-            left -= read.len();
-            let mut items = items(&String::from_utf8_lossy(read));
-            if read.len() < value.len() {
-                // Half an address is worse than none.
+            let kept = value.get(..remaining).unwrap_or(value);
+            remaining -= kept.len();
+            let mut items = split_items(&String::from_utf8_lossy(kept));
+            if kept.len() < value.len() {
+                // Drop the item that was cut off: a truncated URL is worse than none.
                 items.pop();
             }
-            // A header begins with a scheme: what has none belongs to nobody.
-            let first = challenge.schemes.len();
+            // Schemes of earlier headers do not receive parameters from this one.
+            let first_of_header = challenge.schemes.len();
             for item in items {
-                challenge.take(&item, first);
+                challenge.push_item(&item, first_of_header);
             }
-            if left == 0 {
+            if remaining == 0 {
                 break;
             }
         }
@@ -89,40 +88,41 @@ impl Challenge {
         Self::parse(values.iter().map(http::HeaderValue::as_bytes))
     }
 
-    /// The same without these secrets, for people to see.
-    pub(crate) fn masked(mut self, secrets: &Redactor) -> Self {
-        for offer in &mut self.schemes {
-            offer.scheme = secrets.redact(&offer.scheme);
-            for (name, value) in &mut offer.params {
-                *name = secrets.redact(name);
-                *value = secrets.redact(value);
+    /// Masks secrets in all texts.
+    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
+        for scheme in &mut self.schemes {
+            scheme.scheme = redactor.redact(&scheme.scheme);
+            for (name, value) in &mut scheme.params {
+                *name = redactor.redact(name);
+                *value = redactor.redact(value);
             }
         }
         self
     }
 
-    /// All that the server offers, in its order.
+    /// All schemes, in the server's order.
     pub fn schemes(&self) -> &[ChallengeScheme] {
         &self.schemes
     }
 
-    /// What it says about bearer tokens.
+    /// Returns the first `Bearer` scheme.
     pub fn bearer(&self) -> Option<&ChallengeScheme> {
-        let mut bearers = self.schemes.iter();
-        bearers.find(|offer| offer.scheme.eq_ignore_ascii_case("bearer"))
+        let mut schemes = self.schemes.iter();
+        schemes.find(|scheme| scheme.scheme.eq_ignore_ascii_case("bearer"))
     }
 
-    fn take(&mut self, item: &str, first: usize) {
+    /// Adds an item of a header: a scheme, a scheme with its first parameter, or a further parameter
+    /// of the last scheme. Ignores a parameter before the first scheme of the header.
+    fn push_item(&mut self, item: &str, first_of_header: usize) {
         let (head, rest) = split_word(item);
         if !is_token(head) {
             return;
         }
         if let Some(value) = rest.strip_prefix('=') {
-            // A parameter of the scheme before.
-            if self.schemes.len() > first
+            if self.schemes.len() > first_of_header
                 && let Some(scheme) = self.schemes.last_mut()
             {
-                scheme.take(head, value);
+                scheme.push_param(head, value);
             }
         } else if self.schemes.len() <= MAX_SCHEMES {
             let mut scheme = ChallengeScheme {
@@ -131,20 +131,20 @@ impl Challenge {
             };
             let (name, value) = split_word(rest);
             if let Some(value) = value.strip_prefix('=') {
-                scheme.take(name, value);
+                scheme.push_param(name, value);
             }
             self.schemes.push(scheme);
         } else if let Some(surplus) = self.schemes.last_mut() {
-            // One too many, kept until the end so that its parameters are nobody else's.
+            // Keep one surplus scheme until the end, so that its parameters are not added to another.
             surplus.params.clear();
         }
     }
 }
 
 impl ChallengeScheme {
-    fn take(&mut self, name: &str, value: &str) {
-        let value = unquoted(value.trim());
-        // `abc==` is a token of its own kind and no parameter.
+    fn push_param(&mut self, name: &str, value: &str) {
+        let value = unquote(value.trim());
+        // `abc==` is Base64 data (a `token68` of RFC 9110), not a parameter.
         let is_padding = value.chars().all(|letter| letter == '=');
         if is_token(name) && !is_padding && self.params.len() < MAX_PARAMS {
             self.params.push((name.to_ascii_lowercase(), value));
@@ -152,59 +152,62 @@ impl ChallengeScheme {
     }
 }
 
-/// In words, for a person: the schemes and what explains them, safe to print.
+/// Lists the schemes with the parameters that explain them. Safe to print to a terminal.
 impl fmt::Display for Challenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, offer) in self.schemes.iter().enumerate() {
+        for (index, scheme) in self.schemes.iter().enumerate() {
             if index > 0 {
                 f.write_str(" or ")?;
             }
-            f.write_str(&shown(&offer.scheme))?;
-            let told = ["realm", "scope", "error", "error_description"];
-            let told = told
+            f.write_str(&display_text(&scheme.scheme))?;
+            let names = ["realm", "scope", "error", "error_description"];
+            let params = names
                 .iter()
-                .filter_map(|name| Some((name, offer.param(name)?)));
-            let told: Vec<_> = told
+                .filter_map(|name| Some((name, scheme.param(name)?)));
+            let params: Vec<_> = params
                 .filter(|(_, value)| !value.trim().is_empty())
-                .map(|(name, value)| format!("{}: {}", name.replace('_', " "), shown(value)))
+                .map(|(name, value)| format!("{}: {}", name.replace('_', " "), display_text(value)))
                 .collect();
-            if !told.is_empty() {
-                write!(f, " ({})", told.join(", "))?;
+            if !params.is_empty() {
+                write!(f, " ({})", params.join(", "))?;
             }
         }
         Ok(())
     }
 }
 
-fn shown(value: &str) -> String {
-    for_terminal(value).chars().take(SHOWN_CHARS).collect()
+fn display_text(value: &str) -> String {
+    for_terminal(value)
+        .chars()
+        .take(MAX_DISPLAY_CHARS)
+        .collect()
 }
 
-/// Cuts a header at the commas that are not quoted. A quote that is never closed holds to the end.
-fn items(value: &str) -> Vec<String> {
+/// Splits a header at commas outside quotes. An unclosed quote extends to the end.
+fn split_items(value: &str) -> Vec<String> {
     let mut items = vec![String::new()];
-    let (mut quoted, mut escaped) = (false, false);
-    for letter in value
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for character in value
         .chars()
-        .filter(|letter| !letter.is_control() || *letter == '\t')
+        .filter(|character| !character.is_control() || *character == '\t')
     {
-        if letter == ',' && !quoted {
+        if character == ',' && !is_quoted {
             items.push(String::new());
             continue;
         }
-        match letter {
-            '\\' if quoted && !escaped => escaped = true,
-            '"' if !escaped => quoted = !quoted,
-            _ => escaped = false,
+        match character {
+            '\\' if is_quoted && !is_escaped => is_escaped = true,
+            '"' if !is_escaped => is_quoted = !is_quoted,
+            _ => is_escaped = false,
         }
         if let Some(item) = items.last_mut() {
-            item.push(letter);
+            item.push(character);
         }
     }
     items
 }
 
-/// The first word and what follows it; an equals sign ends a word too.
+/// Splits off the first word, which ends at white space or an equals sign.
 fn split_word(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find([' ', '\t', '=']).unwrap_or(text.len());
@@ -217,17 +220,17 @@ fn is_token(word: &str) -> bool {
     !word.is_empty() && word.chars().all(is_allowed)
 }
 
-/// A value without its quotes, as far as there are any.
-fn unquoted(value: &str) -> String {
+/// Removes the quotes and escapes of a quoted value.
+fn unquote(value: &str) -> String {
     let Some(inner) = value.strip_prefix('"') else {
         return value.to_owned();
     };
     let mut text = String::new();
-    let mut letters = inner.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
+    let mut characters = inner.chars();
+    while let Some(character) = characters.next() {
+        match character {
             '"' => break,
-            '\\' => text.extend(letters.next()),
+            '\\' => text.extend(characters.next()),
             other => text.push(other),
         }
     }

@@ -7,9 +7,9 @@ use switchboard_wire::Secret;
 
 use super::{AuthError, MAX_HEADER_BYTES, MAX_HEADERS};
 
-/// Headers that say where a message ends or whom a connection belongs to: whoever sets them may hide
-/// one request in another.
-const FRAMING: [HeaderName; 9] = [
+/// Headers that affect the framing or routing of a message. Setting them would allow request
+/// smuggling.
+const RESERVED: [HeaderName; 9] = [
     header::HOST,
     header::CONTENT_LENGTH,
     header::TRANSFER_ENCODING,
@@ -21,31 +21,32 @@ const FRAMING: [HeaderName; 9] = [
     header::PROXY_AUTHORIZATION,
 ];
 
-/// What authorizes a request: headers whose values cannot be printed. They go to the server's own
-/// origin only, and over `http://` only to this machine.
+/// The headers that authorize a request. Formatting a credential does not reveal their values.
+///
+/// They are sent only to the origin of the server, and over `http://` only to this machine.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credential(HeaderMap);
 
 impl Credential {
-    /// Nothing: for a server that asks for nothing.
+    /// Returns a credential without headers.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// `Authorization: Bearer …`.
+    /// Returns a credential with the header `Authorization: Bearer …`.
     pub fn bearer(token: &Secret) -> Result<Self, AuthError> {
         let value = Secret::from(format!("Bearer {}", token.expose()));
         Self::none().header(header::AUTHORIZATION.as_str(), &value)
     }
 
-    /// The same with another header; one of the same name is replaced.
+    /// Adds a header, or replaces the header with the same name.
     pub fn header(mut self, name: &str, value: &Secret) -> Result<Self, AuthError> {
         let parsed = HeaderName::from_bytes(name.as_bytes());
         let parsed = parsed.map_err(|_| AuthError::InvalidName {
             name: name.chars().take(80).collect(),
         })?;
         let name = parsed.to_string();
-        if FRAMING.contains(&parsed) {
+        if RESERVED.contains(&parsed) {
             return Err(AuthError::Reserved { name });
         }
         let invalid = |_| AuthError::InvalidValue { name };
@@ -63,24 +64,24 @@ impl Credential {
         Ok(self)
     }
 
-    /// Whether there is nothing in it.
+    /// Whether there are no headers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Which headers there are.
+    /// The names of the headers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(HeaderName::as_str)
     }
 
-    /// The headers, for the one place that sends them. Their values are marked as sensitive.
+    /// The headers to send. Their values are marked as sensitive.
     pub fn headers(&self) -> &HeaderMap {
         &self.0
     }
 
-    /// These headers and those below that they do not replace.
-    pub(crate) fn over(mut self, below: &Self) -> Self {
-        for (name, value) in &below.0 {
+    /// Adds the headers of `defaults` whose names are not set.
+    pub(crate) fn with_defaults(mut self, defaults: &Self) -> Self {
+        for (name, value) in &defaults.0 {
             if !self.0.contains_key(name) {
                 self.0.insert(name.clone(), value.clone());
             }
@@ -88,29 +89,31 @@ impl Credential {
         self
     }
 
-    /// Whether all of `part` stands in it.
-    pub fn includes(&self, part: &Self) -> bool {
-        part.0
+    /// Whether all headers of `other` occur with the same values.
+    pub fn includes(&self, other: &Self) -> bool {
+        other
+            .0
             .iter()
             .all(|(name, value)| self.0.get(name) == Some(value))
     }
 
-    /// What to mask wherever the server is quoted: the values, and what follows a scheme such as
-    /// `Bearer`.
+    /// The texts to mask in output: each value, and its part after a scheme such as `Bearer`.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let values = self.0.values();
         values
-            .flat_map(|value| secret_parts(&String::from_utf8_lossy(value.as_bytes())))
+            .flat_map(|value| secrets_in_header(&String::from_utf8_lossy(value.as_bytes())))
             .collect()
     }
 }
 
-/// A header's value, and what of it follows a scheme such as `Bearer`.
-pub fn secret_parts(value: &str) -> Vec<String> {
-    let parts = value
+/// Returns the value of a header, and its part after a scheme such as `Bearer`.
+pub fn secrets_in_header(value: &str) -> Vec<String> {
+    let after_scheme = value
         .split_once(' ')
         .map(|(_, rest)| rest.trim().to_owned());
-    std::iter::once(value.to_owned()).chain(parts).collect()
+    std::iter::once(value.to_owned())
+        .chain(after_scheme)
+        .collect()
 }
 
 impl fmt::Debug for Credential {
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_cannot_be_printed() {
+    fn debug_output_contains_no_values() {
         let credential = Credential::bearer(&"hush-hush".into()).unwrap();
         assert_eq!(format!("{credential:?}"), r#"Credential["authorization"]"#);
         assert!(!format!("{:?}", credential.headers()).contains("hush"));
@@ -134,46 +137,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused_in_words() {
-        let give = |name: &str, value: &str| Credential::none().header(name, &value.into());
-        for (name, value, says) in [
-            ("", "x", r#""" is not the name of a header"#),
+    fn invalid_headers_are_refused() {
+        let with_header = |name: &str, value: &str| Credential::none().header(name, &value.into());
+        for (name, value, message) in [
+            ("", "x", r#""" is not a valid header name"#),
             (
                 "A: b\r\nX",
                 "x",
-                r#""A: b\r\nX" is not the name of a header"#,
+                r#""A: b\r\nX" is not a valid header name"#,
             ),
-            ("Ä", "x", r#""Ä" is not the name of a header"#),
+            ("Ä", "x", r#""Ä" is not a valid header name"#),
             (
                 "X-A",
                 "one\r\nHost: evil",
-                "the value of the header x-a holds line breaks or other control characters",
+                "the value of header x-a contains line breaks or other control characters",
             ),
             (
                 "Content-Length",
                 "0",
-                "the header content-length is made from the request and cannot be given",
+                "the header content-length is reserved for the HTTP client",
             ),
         ] {
-            let error = give(name, value).unwrap_err();
-            assert_eq!(error.to_string(), says);
+            let error = with_header(name, value).unwrap_err();
+            assert_eq!(error.to_string(), message);
             assert!(error.hint().is_some());
         }
         let long = "x".repeat(MAX_HEADER_BYTES);
-        assert_eq!(give("X-A", &long), Err(AuthError::TooMany));
-        // A file that was read ends with a line break.
-        assert_eq!(give("X-A", "token\n").unwrap().headers()["x-a"], "token");
+        assert_eq!(with_header("X-A", &long), Err(AuthError::TooMany));
+        // A token that is read from a file ends with a line break.
+        assert_eq!(
+            with_header("X-A", "token\n").unwrap().headers()["x-a"],
+            "token"
+        );
     }
 
     #[test]
-    fn the_upper_headers_win() {
-        let below = Credential::none().header("A", &"1".into()).unwrap();
-        let below = below.header("B", &"1".into()).unwrap();
-        let upper = Credential::none().header("b", &"2".into()).unwrap();
-        let both = upper.clone().over(&below);
+    fn defaults_do_not_replace_headers() {
+        let defaults = Credential::none().header("A", &"1".into()).unwrap();
+        let defaults = defaults.header("B", &"1".into()).unwrap();
+        let own = Credential::none().header("b", &"2".into()).unwrap();
+        let both = own.clone().with_defaults(&defaults);
         assert_eq!(both.headers()["a"], "1");
         assert_eq!(both.headers()["b"], "2");
-        assert!(both.includes(&upper));
-        assert!(!both.includes(&below));
+        assert!(both.includes(&own));
+        assert!(!both.includes(&defaults));
     }
 }

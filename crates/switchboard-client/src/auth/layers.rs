@@ -1,4 +1,4 @@
-//! Providers that wrap another provider.
+//! Providers that wrap another provider: one adds static headers, one masks credentials in output.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,9 +13,9 @@ use super::{
 /// Adds static headers to the credential of another provider. On conflict the provider's header wins.
 #[derive(Debug)]
 pub struct WithStaticHeaders {
-    /// The headers of the entry.
+    /// The headers of the config entry.
     pub headers: StaticHeaders,
-    /// The provider.
+    /// The wrapped provider.
     pub provider: Arc<dyn AuthProvider>,
 }
 
@@ -26,7 +26,7 @@ impl AuthProvider for WithStaticHeaders {
     ) -> BoxFuture<'a, Result<Credential, AuthError>> {
         Box::pin(async move {
             let credential = self.provider.credential(request).await?;
-            Ok(credential.over(self.headers.as_credential()))
+            Ok(credential.with_defaults(self.headers.as_credential()))
         })
     }
 
@@ -35,13 +35,13 @@ impl AuthProvider for WithStaticHeaders {
     }
 }
 
-/// Adds every credential of another provider to a redactor, so that it is masked wherever the server is
-/// quoted.
+/// Adds every credential of another provider to a redactor, so that messages of the server that
+/// repeat a credential are masked.
 #[derive(Debug)]
 pub struct RedactingProvider {
     provider: Arc<dyn AuthProvider>,
     redactor: Redactor,
-    /// The credential that was added last, to add each one once.
+    /// The credential that was added last; it is not added again.
     last: Mutex<Credential>,
 }
 

@@ -1,4 +1,4 @@
-//! A server that does nothing before somebody logs in, in words.
+//! Describes to the user why a server requires a login, and how to log in.
 
 use std::fmt;
 
@@ -6,37 +6,37 @@ use super::{AuthError, Challenge, Credential};
 use switchboard_wire::id::ServerName;
 use switchboard_wire::redact::Redactor;
 
-/// What a server wants before it does anything, and what to do about it.
+/// A server cannot be used until the user logs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginRequired {
-    /// What happened.
-    pub what: String,
-    /// What the server said it wants.
+    /// Why the login is required.
+    pub reason: String,
+    /// The authentication schemes that the server accepts, with secrets masked.
     pub challenge: Challenge,
-    /// What to do about it.
+    /// How to log in.
     pub hint: String,
 }
 
 impl LoginRequired {
-    /// The server refused what it was sent, if it was sent anything.
+    /// The server rejected a request, which may have carried a credential.
     pub(crate) fn after_refusal(
         server: &ServerName,
         status: u16,
         challenge: Challenge,
         credential: &Credential,
     ) -> Self {
-        // What it wants need not be what it got.
-        let challenge = challenge.masked(&Redactor::new(credential.secrets()));
+        // The server may have repeated the credential in its response.
+        let challenge = challenge.redacted(&Redactor::new(credential.secrets()));
         let sent: Vec<_> = credential.names().collect();
-        let what = if sent.is_empty() {
-            format!("the server wants a login (HTTP {status})")
+        let reason = if sent.is_empty() {
+            format!("the server requires a login (HTTP {status})")
         } else {
             let sent = sent.join(", ");
-            format!("the server refused what it was sent to log in ({sent}; HTTP {status})")
+            format!("the server rejected the login credential ({sent}; HTTP {status})")
         };
-        let what = match challenge.to_string() {
-            wants if wants.is_empty() => what,
-            wants => format!("{what}: {wants}"),
+        let reason = match challenge.to_string() {
+            schemes if schemes.is_empty() => reason,
+            schemes => format!("{reason}: {schemes}"),
         };
         let hint = if sent.is_empty() {
             format!(
@@ -44,19 +44,20 @@ impl LoginRequired {
                  `headersHelper` that prints the header"
             )
         } else {
-            "renew the token that `headers` or `headersHelper` of its entry gives".to_owned()
+            "renew the token in `headers` of the entry, or the one that its `headersHelper` prints"
+                .to_owned()
         };
         Self {
-            what,
+            reason,
             challenge,
             hint,
         }
     }
 
-    /// There is nothing to send before somebody has logged in.
-    pub(crate) fn before_asking(error: &AuthError) -> Self {
+    /// The provider has no credential, so no request was sent.
+    pub(crate) fn without_credential(error: &AuthError) -> Self {
         Self {
-            what: "nobody has logged in to it".to_owned(),
+            reason: "not logged in".to_owned(),
             challenge: Challenge::default(),
             hint: error.hint().unwrap_or_default(),
         }
@@ -65,7 +66,7 @@ impl LoginRequired {
 
 impl fmt::Display for LoginRequired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
+        f.write_str(&self.reason)
     }
 }
 
@@ -74,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_the_server_wants_and_what_to_type() {
+    fn reason_names_challenge_and_hint_names_command() {
         let name = ServerName::new("tickets").unwrap();
         let challenge = Challenge::parse([br#"Bearer error="invalid_token""#.as_slice()]);
         let login =
             LoginRequired::after_refusal(&name, 401, challenge.clone(), &Credential::none());
         assert_eq!(
             login.to_string(),
-            "the server wants a login (HTTP 401): Bearer (error: invalid_token)"
+            "the server requires a login (HTTP 401): Bearer (error: invalid_token)"
         );
         assert!(login.hint.starts_with("switchboard add tickets URL -H"));
 
@@ -89,7 +90,7 @@ mod tests {
         let login = LoginRequired::after_refusal(&name, 401, challenge, &sent);
         assert_eq!(
             login.to_string(),
-            "the server refused what it was sent to log in (authorization; HTTP 401): \
+            "the server rejected the login credential (authorization; HTTP 401): \
              Bearer (error: invalid_token)"
         );
         assert!(!format!("{login:?}").contains("hush"));

@@ -1,4 +1,4 @@
-//! Credentials that never change.
+//! Providers whose credential never changes: the headers of a config entry, or a bearer token.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -8,30 +8,28 @@ use switchboard_wire::Secret;
 use super::{AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential};
 use switchboard_wire::BoxFuture;
 
-/// The same headers for every request: those of an entry.
+/// Sends the same headers with every request.
 #[derive(Clone, Debug, Default)]
 pub struct StaticHeaders(Credential);
 
 impl StaticHeaders {
-    /// Headers by name. Those that belong to the protocol (`Accept`, `Content-Type`, `Mcp-…`) are left
-    /// out: many entries name them, and only the transport knows them.
+    /// Creates a provider from header names and values. Ignores protocol headers (`Accept`,
+    /// `Content-Type`, `Mcp-…`): many config entries contain them, but the transport sets them.
     pub fn new<'a>(
         headers: impl IntoIterator<Item = (&'a str, &'a Secret)>,
     ) -> Result<Self, AuthError> {
-        let own = headers
+        let mut headers = headers
             .into_iter()
             .filter(|(name, _)| !is_protocol_header(name));
-        let credential = own
-            .into_iter()
-            .try_fold(Credential::none(), |held, (name, value)| {
-                held.header(name, value)
-            })?;
+        let credential = headers.try_fold(Credential::none(), |credential, (name, value)| {
+            credential.header(name, value)
+        })?;
         Ok(Self(credential))
     }
 
-    /// The headers of a config entry.
+    /// Creates a provider from the headers of a config entry.
     #[doc(hidden)]
-    pub fn of_entry(headers: &BTreeMap<String, Secret>) -> Result<Self, AuthError> {
+    pub fn from_entry(headers: &BTreeMap<String, Secret>) -> Result<Self, AuthError> {
         Self::new(headers.iter().map(|(name, value)| (name.as_str(), value)))
     }
 
@@ -40,11 +38,11 @@ impl StaticHeaders {
     }
 }
 
-/// Whether the transport sets a header of this name itself.
+/// Whether the transport sets the header with this name.
 pub fn is_protocol_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let is_set = ["accept", "accept-encoding", "content-type", "last-event-id"];
-    is_set.contains(&name.as_str()) || name.starts_with("mcp-")
+    let protocol_headers = ["accept", "accept-encoding", "content-type", "last-event-id"];
+    protocol_headers.contains(&name.as_str()) || name.starts_with("mcp-")
 }
 
 impl AuthProvider for StaticHeaders {
@@ -60,12 +58,12 @@ impl AuthProvider for StaticHeaders {
     }
 }
 
-/// A token that does not change, sent as `Authorization: Bearer …`.
+/// Sends the same token with every request, as `Authorization: Bearer …`.
 #[derive(Clone, Debug)]
 pub struct Bearer(StaticHeaders);
 
 impl Bearer {
-    /// This token.
+    /// Creates a provider from a token.
     pub fn new(token: impl Into<Secret>) -> Result<Self, AuthError> {
         let credential = Credential::bearer(&token.into())?;
         Ok(Self(StaticHeaders(credential)))
@@ -92,13 +90,13 @@ mod tests {
     use switchboard_wire::id::ServerName;
 
     #[tokio::test]
-    async fn headers_go_with_each_request_and_a_refusal_of_them_asks_for_a_login() {
+    async fn protocol_headers_are_ignored_and_401_needs_login() {
         let headers = BTreeMap::from([
             ("Authorization".to_owned(), Secret::from("Bearer t")),
             ("content-type".to_owned(), Secret::from("text/plain")),
             ("Mcp-Session-Id".to_owned(), Secret::from("mine")),
         ]);
-        let provider = StaticHeaders::of_entry(&headers).unwrap();
+        let provider = StaticHeaders::from_entry(&headers).unwrap();
         let name = ServerName::new("n").unwrap();
         let request = AuthRequest::new(&name, "https://a.example/mcp");
         let credential = provider.credential(request).await.unwrap();

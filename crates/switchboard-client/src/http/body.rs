@@ -1,7 +1,7 @@
-//! Bodies: ours, which is there at once, and the server's, which comes in pieces of bounded size.
+//! Request bodies, and response bodies that are read in chunks of bounded size.
 //!
-//! Invariant: the connection goes back to the pool when the body was read to its end, and is closed
-//! when the body is dropped before.
+//! Invariant: the connection returns to the pool when the response body was read to its end. If the
+//! body is dropped earlier, the connection is closed.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -15,27 +15,27 @@ use http::{HeaderMap, header};
 use hyper::body::{Body as _, Frame, SizeHint};
 
 use super::error::{self, HttpError, HttpErrorKind};
-use super::gzip::Gunzip;
-use super::pool::{Connection, IDLE_TIME, Pool};
+use super::gzip::GzipDecoder;
+use super::pool::{Connection, MAX_IDLE_TIME, Pool};
 use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::memory_budget::{MemoryBudget, MemoryPermit};
 
-/// How long before the server closes a connection we stop using it.
-const MARGIN: Duration = Duration::from_secs(1);
+/// A connection expires this long before the server closes it, so that no request meets the close.
+const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 
-/// What is longer is no name of an encoding, in bytes.
-const LONGEST_ENCODING: usize = 40;
+/// A longer `Content-Encoding` is not quoted in errors.
+const MAX_ENCODING_BYTES: usize = 40;
 
-/// The body of a request.
-pub(super) struct Payload(Bytes);
+/// The body of a request, sent as one frame.
+pub(super) struct RequestBody(Bytes);
 
-impl Payload {
+impl RequestBody {
     pub(super) fn new(bytes: Bytes) -> Self {
         Self(bytes)
     }
 }
 
-impl hyper::body::Body for Payload {
+impl hyper::body::Body for RequestBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -56,33 +56,34 @@ impl hyper::body::Body for Payload {
     }
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub(crate) struct Body {
     incoming: hyper::body::Incoming,
-    /// Until the end was read.
+    /// `None` after the end of the body or an error.
     connection: Option<Connection>,
     pool: Weak<Pool>,
-    /// How long the server keeps the connection open for the next request.
-    kept_for: Duration,
-    encoding: Encoding,
-    at: Arc<str>,
+    /// How long the connection may stay idle in the pool.
+    keep_alive: Duration,
+    encoding: ContentEncoding,
+    /// `host:port` of the server, for errors.
+    address: Arc<str>,
 }
 
-enum Encoding {
-    Plain,
-    Gzip(Box<Gunzip>),
-    /// One that we did not ask for.
-    Unknown(String),
+enum ContentEncoding {
+    Identity,
+    Gzip(Box<GzipDecoder>),
+    /// An encoding that the request did not accept.
+    Unsupported(String),
 }
 
-/// Why a body could not be had as a whole.
+/// Why a response body could not be read as a whole.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
-    #[error("the answer is longer than {limit} bytes (limit `message_bytes`)")]
+    #[error("the response is longer than {limit} bytes (limit `message_bytes`)")]
     TooLong { limit: usize },
     #[error(
-        "no room for the answer: the messages under way take {limit} bytes already (limit \
-         `memory_bytes`)"
+        "no memory left for the response: messages in flight may take {limit} bytes in total \
+         (limit `memory_bytes`)"
     )]
     NoRoom { limit: usize },
     #[error(transparent)]
@@ -95,188 +96,194 @@ impl Body {
         headers: &HeaderMap,
         connection: Option<Connection>,
         pool: &Arc<Pool>,
-        at: &Arc<str>,
+        address: &Arc<str>,
     ) -> Self {
         let mut body = Self {
             incoming,
             connection,
             pool: Arc::downgrade(pool),
-            kept_for: kept_for(headers),
-            encoding: Encoding::of(headers),
-            at: Arc::clone(at),
+            keep_alive: parse_keep_alive(headers),
+            encoding: ContentEncoding::from_headers(headers),
+            address: Arc::clone(address),
         };
-        body.give_back_at_the_end();
+        body.release_connection_at_end();
         body
     }
 
-    /// The next piece, decoded; none at the end.
+    /// Reads and decodes the next chunk. Returns `None` at the end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             match &mut self.encoding {
-                Encoding::Plain => return self.raw_chunk().await,
-                Encoding::Gzip(gunzip) => {
-                    let piece = gunzip.next_piece();
-                    if let Some(piece) = piece.map_err(|error| self.damaged(&error))? {
-                        return Ok(Some(piece));
+                ContentEncoding::Identity => return self.raw_chunk().await,
+                ContentEncoding::Gzip(decoder) => {
+                    let chunk = decoder.next_chunk();
+                    if let Some(chunk) = chunk.map_err(|error| self.close_corrupt(&error))? {
+                        return Ok(Some(chunk));
                     }
                 }
-                Encoding::Unknown(encoding) => {
-                    let at = self.at.to_string();
+                ContentEncoding::Unsupported(encoding) => {
+                    let address = self.address.to_string();
                     let encoding = encoding.clone();
                     self.connection = None;
-                    let kind = HttpErrorKind::Encoding { at, encoding };
+                    let kind = HttpErrorKind::UnsupportedEncoding { address, encoding };
                     return Err(HttpError::unknown(kind));
                 }
             }
             let raw = self.raw_chunk().await?;
-            let Encoding::Gzip(gunzip) = &mut self.encoding else {
+            let ContentEncoding::Gzip(decoder) = &mut self.encoding else {
                 return Ok(raw);
             };
             match raw {
-                Some(raw) => gunzip.put(raw),
+                Some(raw) => decoder.set_input(raw),
                 None => {
-                    let end = gunzip.finish();
-                    return end.map_err(|error| self.damaged(&error));
+                    let rest = decoder.finish();
+                    return rest.map_err(|error| self.close_corrupt(&error));
                 }
             }
         }
     }
 
-    /// The rest of the body in one piece, and its share of the budget.
+    /// Reads the rest of the body. Returns it with the share of the memory budget that it takes.
     pub(crate) async fn collect(
         &mut self,
         limit: usize,
         budget: &MemoryBudget,
     ) -> Result<(Bytes, Option<MemoryPermit>), BodyError> {
-        let announced = self.announced();
-        if announced.is_some_and(|length| length > limit) {
+        let content_length = self.content_length();
+        if content_length.is_some_and(|length| length > limit) {
             self.connection = None;
             return Err(BodyError::TooLong { limit });
         }
-        let mut held = None;
+        let mut permit = None;
         let Some(first) = self.chunk().await? else {
             return Ok((Bytes::new(), None));
         };
-        self.admit(first.len(), limit, budget, &mut held)?;
+        self.reserve(first.len(), limit, budget, &mut permit)?;
+        // A body of a single chunk is returned without a copy.
         let Some(second) = self.chunk().await? else {
-            return Ok((first, held));
+            return Ok((first, permit));
         };
-        // What is announced need not come: no more than this is set aside before it does.
-        let capacity = announced.unwrap_or(0).min(LARGE_MESSAGE_BYTES);
+        // `Content-Length` is not trusted with an allocation of more than this.
+        let capacity = content_length.unwrap_or(0).min(LARGE_MESSAGE_BYTES);
         let mut whole = BytesMut::with_capacity(capacity.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
         drop(first);
         let mut next = Some(second);
         while let Some(chunk) = next {
-            self.admit(whole.len() + chunk.len(), limit, budget, &mut held)?;
+            self.reserve(whole.len() + chunk.len(), limit, budget, &mut permit)?;
             whole.extend_from_slice(&chunk);
             drop(chunk);
             next = self.chunk().await?;
         }
-        Ok((whole.freeze(), held))
+        Ok((whole.freeze(), permit))
     }
 
-    /// Whether the connection may be used again: the end was read.
+    /// Whether the body no longer holds its connection.
     #[cfg(test)]
-    pub(super) fn is_done(&self) -> bool {
+    pub(super) fn has_released_connection(&self) -> bool {
         self.connection.is_none()
     }
 
-    fn announced(&self) -> Option<usize> {
-        let plain = matches!(self.encoding, Encoding::Plain);
-        let length = self.incoming.size_hint().exact().filter(|_| plain)?;
+    /// The length of the decoded body, if it is known in advance.
+    fn content_length(&self) -> Option<usize> {
+        let is_identity = matches!(self.encoding, ContentEncoding::Identity);
+        let length = self.incoming.size_hint().exact().filter(|_| is_identity)?;
         Some(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    fn admit(
+    /// Takes `size` bytes in total from the budget. Closes the connection if that exceeds a limit.
+    fn reserve(
         &mut self,
         size: usize,
         limit: usize,
         budget: &MemoryBudget,
-        held: &mut Option<MemoryPermit>,
+        permit: &mut Option<MemoryPermit>,
     ) -> Result<(), BodyError> {
-        let refusal = if size > limit {
+        let error = if size > limit {
             BodyError::TooLong { limit }
-        } else if !budget.grow(held, size) {
+        } else if !budget.grow(permit, size) {
             let limit = budget.limit();
             BodyError::NoRoom { limit }
         } else {
             return Ok(());
         };
         self.connection = None;
-        Err(refusal)
+        Err(error)
     }
 
-    /// The next piece as it came over the wire. What comes after the data (trailers) is ignored.
+    /// Reads the next chunk as received. Ignores trailers.
     async fn raw_chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             let frame = poll_fn(|cx| Pin::new(&mut self.incoming).poll_frame(cx)).await;
             match frame {
                 Some(Ok(frame)) => {
-                    self.give_back_at_the_end();
+                    self.release_connection_at_end();
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
                     }
                 }
                 Some(Err(error)) => {
                     self.connection = None;
-                    let kind = error::of_exchange(&self.at, &error, true);
+                    let kind = error::from_hyper(&self.address, &error, true);
                     return Err(HttpError::unknown(kind));
                 }
                 None => {
-                    self.give_back();
+                    self.release_connection();
                     return Ok(None);
                 }
             }
         }
     }
 
-    fn give_back_at_the_end(&mut self) {
+    fn release_connection_at_end(&mut self) {
         if self.incoming.is_end_stream() {
-            self.give_back();
+            self.release_connection();
         }
     }
 
-    fn give_back(&mut self) {
+    /// Returns the connection to the pool.
+    fn release_connection(&mut self) {
         if let (Some(connection), Some(pool)) = (self.connection.take(), self.pool.upgrade()) {
-            pool.put(connection, self.kept_for);
+            pool.put(connection, self.keep_alive);
         }
     }
 
-    fn damaged(&mut self, error: &std::io::Error) -> HttpError {
+    /// Closes the connection after invalid gzip data and returns the error.
+    fn close_corrupt(&mut self, error: &std::io::Error) -> HttpError {
         self.connection = None;
-        HttpError::unknown(HttpErrorKind::Gzip {
-            at: self.at.to_string(),
+        HttpError::unknown(HttpErrorKind::CorruptGzip {
+            address: self.address.to_string(),
             error: error.to_string(),
         })
     }
 }
 
-impl Encoding {
-    fn of(headers: &HeaderMap) -> Self {
+impl ContentEncoding {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let Some(value) = headers.get(header::CONTENT_ENCODING) else {
-            return Self::Plain;
+            return Self::Identity;
         };
         let text = String::from_utf8_lossy(value.as_bytes());
         let name = text.trim();
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         if name.is_empty() || is("identity") {
-            Self::Plain
+            Self::Identity
         } else if is("gzip") || is("x-gzip") {
             Self::Gzip(Box::default())
         } else {
-            // What is too long for one may be anything: half a secret, even.
-            let is_short = name.len() <= LONGEST_ENCODING;
+            // A long value is not an encoding and may contain part of a secret.
+            let is_short = name.len() <= MAX_ENCODING_BYTES;
             let name = if is_short { name } else { "…" };
-            Self::Unknown(name.escape_debug().collect())
+            Self::Unsupported(name.escape_debug().collect())
         }
     }
 }
 
-/// What `Keep-Alive: timeout=…` says, less a margin. Zero: it is not kept.
-fn kept_for(headers: &HeaderMap) -> Duration {
+/// Returns the value of `Keep-Alive: timeout=…` less a margin. Zero means that the connection is not
+/// kept.
+fn parse_keep_alive(headers: &HeaderMap) -> Duration {
     let Some(value) = headers.get("keep-alive") else {
-        return IDLE_TIME;
+        return MAX_IDLE_TIME;
     };
     let text = value.to_str().unwrap_or_default();
     let timeout = text.split(',').find_map(|part| {
@@ -285,7 +292,7 @@ fn kept_for(headers: &HeaderMap) -> Duration {
         name.trim().eq_ignore_ascii_case("timeout").then_some(value)
     });
     match timeout {
-        Some(seconds) => Duration::from_secs(seconds).saturating_sub(MARGIN),
-        None => IDLE_TIME,
+        Some(seconds) => Duration::from_secs(seconds).saturating_sub(KEEP_ALIVE_MARGIN),
+        None => MAX_IDLE_TIME,
     }
 }

@@ -1,6 +1,8 @@
-//! One connection: the name looked up, TCP, the proxy's consent, TLS, HTTP.
+//! Opens a connection: DNS lookup, TCP, proxy tunnel, TLS, HTTP.
 //!
-//! All of it happens before a byte of a request is written, so every failure here is *not sent*.
+//! Invariant: no byte of a request is written here, so every error is [`Delivery::NotSent`].
+//!
+//! [`Delivery::NotSent`]: crate::delivery::Delivery::NotSent
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,29 +26,29 @@ use super::network::{Network, Proxy, is_loopback};
 use super::pool::Connection;
 use super::tls::TlsConfig;
 
-/// How much of an answer is read at a time at most, and how long its head may be therefore.
-const READ_BUFFER: usize = 256 * 1024;
-/// How long the head of an answer may be.
-const HEAD_BYTES: usize = 64 * 1024;
-/// How long an address may keep us waiting before the next one is tried as well.
-const HEAD_START: Duration = Duration::from_millis(250);
-/// How many addresses of one name are tried.
-const ADDRESSES: usize = 8;
-/// How long the answer of a proxy may be.
-const PROXY_ANSWER: usize = 8 * 1024;
+/// Maximum size of hyper's read buffer.
+const MAX_BUFFER_BYTES: usize = 256 * 1024;
+/// Maximum size of the head of a response.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Delay before the next address of a host is tried in parallel (RFC 8305).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Maximum number of addresses of a host that are tried.
+const MAX_ADDRESSES: usize = 8;
+/// Maximum size of a proxy's response to `CONNECT`.
+const MAX_PROXY_RESPONSE_BYTES: usize = 8 * 1024;
 
-/// The way to one server, the same for all its connections.
+/// How to connect to one server. All its connections share it.
 pub(super) struct Route {
     pub(super) host: Host<String>,
     pub(super) port: u16,
     pub(super) is_encrypted: bool,
     pub(super) proxy: Option<Proxy>,
     pub(super) tls: TlsConfig,
-    /// Kept where nothing of it can change, so that later connections resume the first one's keys.
+    /// Cached unless [`TlsConfig`] names files, so that later connections resume the TLS session.
     pub(super) connector: OnceCell<TlsConnector>,
     pub(super) network: Arc<Network>,
-    /// `host:port`, for messages.
-    pub(super) at: Arc<str>,
+    /// `host:port`, for `CONNECT` and for errors.
+    pub(super) address: Arc<str>,
 }
 
 impl Route {
@@ -58,7 +60,7 @@ impl Route {
         match timeout(limit, self.open(tasks)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(HttpError::not_sent(HttpErrorKind::ConnectTimeout {
-                at: self.at.to_string(),
+                address: self.address.to_string(),
                 limit,
             })),
         }
@@ -67,21 +69,22 @@ impl Route {
     async fn open(&self, tasks: &TaskTracker) -> Result<Connection, HttpError> {
         let stream = match &self.proxy {
             Some(proxy) => {
-                let dialed = dial(&proxy.host, proxy.port).await;
-                let mut stream = dialed.map_err(|error| self.refused(proxy, error.to_string()))?;
+                let connected = connect_tcp(&proxy.host, proxy.port).await;
+                let mut stream =
+                    connected.map_err(|error| self.proxy_error(proxy, error.to_string()))?;
                 if self.is_encrypted {
-                    self.ask(proxy, &mut stream).await?;
+                    self.open_tunnel(proxy, &mut stream).await?;
                 }
                 stream
             }
-            None => dial(&self.host, self.port).await?,
+            None => connect_tcp(&self.host, self.port).await?,
         };
         if self.is_encrypted {
-            let connector = self.connector(tasks).await?;
+            let connector = self.tls_connector(tasks).await?;
             let name = match &self.host {
                 Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| {
-                    HttpError::not_sent(HttpErrorKind::Address(
-                        "the host of the address is no name that a certificate can be for",
+                    HttpError::not_sent(HttpErrorKind::InvalidConfig(
+                        "the host in the URL is not a valid DNS name",
                     ))
                 })?,
                 Host::Ipv4(address) => IpAddr::V4(*address).into(),
@@ -90,93 +93,97 @@ impl Route {
             let stream = connector.connect(name, stream).await;
             let stream = stream.map_err(|error| {
                 HttpError::not_sent(HttpErrorKind::Tls {
-                    at: self.at.to_string(),
-                    problem: TlsProblem::of(&error),
+                    address: self.address.to_string(),
+                    problem: TlsProblem::from_io(&error),
                 })
             })?;
-            self.serve(stream, tasks).await
+            self.start_http(stream, tasks).await
         } else {
-            self.serve(stream, tasks).await
+            self.start_http(stream, tasks).await
         }
     }
 
-    async fn serve<S>(&self, stream: S, tasks: &TaskTracker) -> Result<Connection, HttpError>
+    async fn start_http<S>(&self, stream: S, tasks: &TaskTracker) -> Result<Connection, HttpError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let (sender, connection) = http1::Builder::new()
-            .max_buf_size(READ_BUFFER)
-            .max_header_size(HEAD_BYTES)
+            .max_buf_size(MAX_BUFFER_BYTES)
+            .max_header_size(MAX_HEAD_BYTES)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| {
-                HttpError::not_sent(HttpErrorKind::Broken {
-                    at: self.at.to_string(),
+                HttpError::not_sent(HttpErrorKind::Io {
+                    address: self.address.to_string(),
                     error: error.to_string(),
                 })
             })?;
-        // What goes wrong on it is told to whoever waits for an answer.
+        // hyper also reports the error to the request in flight.
         let task = tasks.spawn(async move { drop(connection.await) });
         Ok(Connection::new(sender, task))
     }
 
-    async fn connector(&self, tasks: &TaskTracker) -> Result<TlsConnector, HttpError> {
-        let made = || self.tls.connector(&self.network, tasks);
+    async fn tls_connector(&self, tasks: &TaskTracker) -> Result<TlsConnector, HttpError> {
+        let build = || self.tls.connector(&self.network, tasks);
         if self.tls.has_files() {
-            made().await
+            build().await
         } else {
-            self.connector.get_or_try_init(made).await.cloned()
+            self.connector.get_or_try_init(build).await.cloned()
         }
     }
 
-    fn refused(&self, proxy: &Proxy, answer: String) -> HttpError {
+    fn proxy_error(&self, proxy: &Proxy, problem: String) -> HttpError {
         HttpError::not_sent(HttpErrorKind::Proxy {
             proxy: proxy.host_and_port(),
-            at: self.at.to_string(),
-            answer,
+            address: self.address.to_string(),
+            problem,
         })
     }
 
-    /// Asks a proxy for a tunnel to the server. It learns the name of the server and nothing else.
-    async fn ask(&self, proxy: &Proxy, stream: &mut TcpStream) -> Result<(), HttpError> {
-        let refused = |answer| self.refused(proxy, answer);
-        let mut question = format!("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", self.at).into_bytes();
+    /// Sends `CONNECT` to a proxy. The proxy learns only the host and port of the server.
+    async fn open_tunnel(&self, proxy: &Proxy, stream: &mut TcpStream) -> Result<(), HttpError> {
+        let failed = |problem| self.proxy_error(proxy, problem);
+        let mut request =
+            format!("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", self.address).into_bytes();
         if let Some(authorization) = &proxy.authorization {
-            question.extend_from_slice(b"Proxy-Authorization: ");
-            question.extend_from_slice(authorization.as_bytes());
-            question.extend_from_slice(b"\r\n");
+            request.extend_from_slice(b"Proxy-Authorization: ");
+            request.extend_from_slice(authorization.as_bytes());
+            request.extend_from_slice(b"\r\n");
         }
-        question.extend_from_slice(b"\r\n");
+        request.extend_from_slice(b"\r\n");
         let exchange = async {
-            stream.write_all(&question).await?;
-            head_of_answer(stream).await
+            stream.write_all(&request).await?;
+            read_response_head(stream).await
         };
-        let head = exchange.await.map_err(|error| refused(error.to_string()))?;
-        let line = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or(&[]))
-            .chars()
-            .filter(|character| !character.is_control())
-            .take(100)
-            .collect::<String>();
-        let status = line.split(' ').nth(1).unwrap_or_default();
+        let head = exchange.await.map_err(|error| failed(error.to_string()))?;
+        let status_line =
+            String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or(&[]))
+                .chars()
+                .filter(|character| !character.is_control())
+                .take(100)
+                .collect::<String>();
+        let status = status_line.split(' ').nth(1).unwrap_or_default();
         match status {
-            _ if !line.starts_with("HTTP/1.") => Err(refused("it does not speak HTTP".to_owned())),
-            "407" => Err(refused(
-                "it wants a name and a password (407): write them into its address, as \
-                 `http://name:password@host:port`"
+            _ if !status_line.starts_with("HTTP/1.") => {
+                Err(failed("it does not speak HTTP".to_owned()))
+            }
+            "407" => Err(failed(
+                "it requires a user name and password (HTTP 407); set them in its URL \
+                 (`http://name:password@host:port`)"
                     .to_owned(),
             )),
             status if status.len() == 3 && status.starts_with('2') => Ok(()),
-            _ => Err(refused(format!("it answered `{line}`"))),
+            _ => Err(failed(format!("it responded `{status_line}`"))),
         }
     }
 }
 
-/// Byte by byte, because what comes after the head is not for us.
-async fn head_of_answer(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+/// Reads byte by byte: the bytes after the head belong to the tunnel.
+async fn read_response_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        if head.len() == PROXY_ANSWER {
-            return Err(io::Error::other("its answer is too long"));
+        if head.len() == MAX_PROXY_RESPONSE_BYTES {
+            return Err(io::Error::other("its response is too long"));
         }
         match stream.read_u8().await {
             Ok(byte) => head.push(byte),
@@ -189,94 +196,95 @@ async fn head_of_answer(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-async fn dial(host: &Host<String>, port: u16) -> Result<TcpStream, HttpError> {
-    let addresses = addresses(host, port).await?;
-    let stream = race(&addresses).await.map_err(|error| {
+async fn connect_tcp(host: &Host<String>, port: u16) -> Result<TcpStream, HttpError> {
+    let addresses = resolve(host, port).await?;
+    let stream = connect_to_first(&addresses).await.map_err(|error| {
         HttpError::not_sent(HttpErrorKind::Connect {
-            at: format!("{host}:{port}"),
+            address: format!("{host}:{port}"),
             error: error.to_string(),
         })
     })?;
-    // Requests are written in one piece: there is nothing to wait for.
+    // Each request is written at once, so Nagle's algorithm would only delay it.
     stream.set_nodelay(true).ok();
     Ok(stream)
 }
 
-/// Where a host is, the two families in turn.
-async fn addresses(host: &Host<String>, port: u16) -> Result<Vec<SocketAddr>, HttpError> {
+/// Returns the addresses of a host, alternating between IPv4 and IPv6.
+async fn resolve(host: &Host<String>, port: u16) -> Result<Vec<SocketAddr>, HttpError> {
     match host {
         Host::Ipv4(address) => Ok(vec![(*address, port).into()]),
         Host::Ipv6(address) => Ok(vec![(*address, port).into()]),
-        // Nobody else's word for it: credentials go there over plain http.
+        // Do not query DNS for `localhost`: it could return a remote address, and credentials are
+        // sent to loopback hosts over unencrypted http.
         host if is_loopback(host) => Ok(vec![
             (Ipv4Addr::LOCALHOST, port).into(),
             (Ipv6Addr::LOCALHOST, port).into(),
         ]),
         Host::Domain(name) => {
             let failed = |error: String| {
-                HttpError::not_sent(HttpErrorKind::Lookup {
+                HttpError::not_sent(HttpErrorKind::DnsLookup {
                     host: name.clone(),
                     error,
                 })
             };
             let found = tokio::net::lookup_host((name.as_str(), port)).await;
             let found = found.map_err(|error| failed(error.to_string()))?;
-            let found = in_turn(found);
+            let found = alternate_families(found);
             if found.is_empty() {
-                return Err(failed("it has no address".to_owned()));
+                return Err(failed("it has no addresses".to_owned()));
             }
             Ok(found)
         }
     }
 }
 
-fn in_turn(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+fn alternate_families(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let (mut first, mut second): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
-    for address in found {
+    for address in addresses {
         let is_first = first
             .first()
             .is_none_or(|other: &SocketAddr| other.is_ipv4() == address.is_ipv4());
         if is_first { &mut first } else { &mut second }.push(address);
     }
-    let mut seconds = second.into_iter();
-    let mut turns = Vec::new();
+    let mut second = second.into_iter();
+    let mut alternating = Vec::new();
     for address in first {
-        turns.push(address);
-        turns.extend(seconds.next());
+        alternating.push(address);
+        alternating.extend(second.next());
     }
-    turns.extend(seconds);
-    turns.truncate(ADDRESSES);
-    turns
+    alternating.extend(second);
+    alternating.truncate(MAX_ADDRESSES);
+    alternating
 }
 
-/// The first address that answers. Each gets a head start on the next.
-async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut waiting = addresses.iter();
-    let mut trying = FuturesUnordered::new();
-    let mut failed = None;
+/// Connects to the first address that accepts. Starts the next attempt [`ATTEMPT_DELAY`] after the
+/// previous one, or as soon as an attempt fails.
+async fn connect_to_first(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut untried = addresses.iter();
+    let mut attempts = FuturesUnordered::new();
+    let mut first_error = None;
     loop {
-        if let Some(address) = waiting.next() {
-            trying.push(TcpStream::connect(*address));
+        if let Some(address) = untried.next() {
+            attempts.push(TcpStream::connect(*address));
         }
-        let patience = async {
-            if waiting.len() == 0 {
+        let next_attempt = async {
+            if untried.len() == 0 {
                 std::future::pending::<()>().await;
             } else {
-                sleep(HEAD_START).await;
+                sleep(ATTEMPT_DELAY).await;
             }
         };
         tokio::select! {
             biased;
-            Some(outcome) = trying.next() => match outcome {
+            Some(outcome) = attempts.next() => match outcome {
                 Ok(stream) => return Ok(stream),
-                // The first is the one that people expect.
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => first_error = first_error.or(Some(error)),
             },
-            () = patience => {}
+            () = next_attempt => {}
             else => {}
         }
-        if trying.is_empty() && waiting.len() == 0 {
-            return Err(failed.unwrap_or_else(|| io::Error::other("it has no address")));
+        if attempts.is_empty() && untried.len() == 0 {
+            return Err(first_error.unwrap_or_else(|| io::Error::other("it has no addresses")));
         }
     }
 }

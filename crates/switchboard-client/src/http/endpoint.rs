@@ -23,7 +23,7 @@ pub enum HttpTransport {
     Detect,
 }
 
-/// A server behind a URL.
+/// A remote server: its URL, transport, TLS files and credentials.
 #[derive(Clone)]
 pub struct HttpEndpoint {
     /// The URL, without fragment.
@@ -63,7 +63,9 @@ pub fn parse_server_url(text: &str) -> Result<Url, UrlError> {
     let invalid = |error: url::ParseError| UrlError::Invalid(error.to_string());
     let mut url = Url::parse(text).map_err(invalid)?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(UrlError::Invalid("no http or https".to_owned()));
+        return Err(UrlError::Invalid(
+            "unsupported scheme or no host".to_owned(),
+        ));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(UrlError::Userinfo);

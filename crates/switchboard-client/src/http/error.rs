@@ -1,6 +1,6 @@
-//! What can go wrong between us and a server, in words.
+//! Errors of the HTTP client.
 //!
-//! Invariant: no message holds a secret, the query of an address, or what stands before its `@`.
+//! Invariant: no message contains a credential, or the query or user name of a URL.
 
 use std::error::Error as _;
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::connect_stage::ConnectStage;
 use crate::delivery::Delivery;
 use switchboard_wire::limits::truncate_to_millis;
 
-/// Why there is no answer, or only half of one.
+/// Why there is no complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpError {
-    /// What is known of the request.
+    /// Whether the request may have reached the server.
     pub(crate) delivery: Delivery,
     pub(crate) kind: HttpErrorKind,
 }
@@ -36,21 +36,19 @@ impl HttpError {
             kind,
         }
     }
-}
 
-impl HttpError {
-    /// The step on the way to a server that it did not get past.
+    /// The stage of a connection attempt that fails with this error.
     pub(crate) fn stage(&self) -> ConnectStage {
         use HttpErrorKind as Kind;
         match self.kind {
-            Kind::Tls { .. } | Kind::Certificate { .. } | Kind::Setup(_) => ConnectStage::Secure,
-            Kind::PlainCredential { .. } | Kind::ReservedHeader { .. } => ConnectStage::Login,
-            Kind::Closed { .. }
-            | Kind::Cut { .. }
-            | Kind::Broken { .. }
-            | Kind::Malformed { .. }
-            | Kind::Encoding { .. }
-            | Kind::Gzip { .. } => ConnectStage::Alive,
+            Kind::Tls { .. } | Kind::TlsFile { .. } | Kind::TlsSetup(_) => ConnectStage::Secure,
+            Kind::UnencryptedCredential { .. } | Kind::ReservedHeader { .. } => ConnectStage::Login,
+            Kind::ClosedBeforeResponse { .. }
+            | Kind::IncompleteResponse { .. }
+            | Kind::Io { .. }
+            | Kind::InvalidResponse { .. }
+            | Kind::UnsupportedEncoding { .. }
+            | Kind::CorruptGzip { .. } => ConnectStage::Alive,
             _ => ConnectStage::Open,
         }
     }
@@ -64,114 +62,118 @@ impl fmt::Display for HttpError {
 
 impl std::error::Error for HttpError {}
 
-/// What went wrong. `at` is `host:port`.
+/// What failed. `address` is `host:port` of the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpErrorKind {
+    /// The URL or the TLS configuration of the server is invalid.
     #[error("{0}")]
-    Address(&'static str),
-    #[error("no safe connection can be set up: {0}")]
-    Setup(String),
-    #[error("the address {to} is not of {at}: nothing is sent to another server")]
-    OtherOrigin { at: String, to: String },
+    InvalidConfig(&'static str),
+    #[error("TLS cannot be set up: {0}")]
+    TlsSetup(String),
+    #[error("request to {url} not sent: its origin differs from that of the server, {address}")]
+    OtherOrigin { address: String, url: String },
     #[error(
-        "credentials are not sent to {at} over plain http, where anybody on the way can read \
-         them: use `https://` (only servers on this machine are excepted)"
+        "credentials not sent to {address} over unencrypted http; use `https://` (http is allowed \
+         only for servers on this machine)"
     )]
-    PlainCredential { at: String },
-    #[error(
-        "the header `{name}` is set by the connection itself: take it out of the server's headers"
-    )]
+    UnencryptedCredential { address: String },
+    #[error("the header `{name}` is reserved for the HTTP client; remove it from the entry")]
     ReservedHeader { name: String },
-    #[error("the name {host} could not be looked up: {error}")]
-    Lookup { host: String, error: String },
-    #[error("no connection to {at}: {error}")]
-    Connect { at: String, error: String },
-    #[error("no connection to {at} within {:?}", truncate_to_millis(*.limit))]
-    ConnectTimeout { at: String, limit: Duration },
-    #[error("the proxy {proxy} does not connect us to {at}: {answer}")]
+    #[error("cannot resolve host {host}: {error}")]
+    DnsLookup { host: String, error: String },
+    #[error("cannot connect to {address}: {error}")]
+    Connect { address: String, error: String },
+    #[error("cannot connect to {address} within {:?}", truncate_to_millis(*.limit))]
+    ConnectTimeout { address: String, limit: Duration },
+    #[error("cannot connect to {address} through proxy {proxy}: {problem}")]
     Proxy {
         proxy: String,
-        at: String,
-        answer: String,
+        address: String,
+        problem: String,
     },
-    #[error("no safe connection to {at}: {problem}")]
-    Tls { at: String, problem: TlsProblem },
-    #[error("the file {} cannot be used: {problem}", .file.display())]
-    Certificate { file: PathBuf, problem: String },
-    #[error("{at} closed the connection before it answered")]
-    Closed { at: String },
-    #[error("{at} closed the connection in the middle of its answer")]
-    Cut { at: String },
-    #[error("the connection to {at} broke: {error}")]
-    Broken { at: String, error: String },
-    #[error("{at} did not answer with valid HTTP: {error}")]
-    Malformed { at: String, error: String },
-    #[error("the answer of {at} is encoded as `{encoding}`, which was not asked for")]
-    Encoding { at: String, encoding: String },
-    #[error("the gzip data of {at} is damaged: {error}")]
-    Gzip { at: String, error: String },
+    #[error("no TLS connection to {address}: {problem}")]
+    Tls {
+        address: String,
+        problem: TlsProblem,
+    },
+    /// A certificate or key file is invalid.
+    #[error("cannot use {}: {problem}", .file.display())]
+    TlsFile { file: PathBuf, problem: String },
+    #[error("{address} closed the connection before it responded")]
+    ClosedBeforeResponse { address: String },
+    #[error("{address} closed the connection in the middle of its response")]
+    IncompleteResponse { address: String },
+    #[error("connection to {address} failed: {error}")]
+    Io { address: String, error: String },
+    #[error("{address} sent an invalid HTTP response: {error}")]
+    InvalidResponse { address: String, error: String },
+    #[error("{address} sent a response with the unsupported encoding `{encoding}`")]
+    UnsupportedEncoding { address: String, encoding: String },
+    #[error("{address} sent corrupt gzip data: {error}")]
+    CorruptGzip { address: String, error: String },
 }
 
-/// What is wrong with the encryption, and what to do about it.
+/// Why a TLS handshake failed, and what the user can do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TlsProblem {
     #[error(
-        "its certificate is not signed by an authority that is known here; if it is your own, \
-         name the file of that authority as `tls.ca` in the entry, or in SSL_CERT_FILE"
+        "its certificate is not signed by a trusted authority; to trust a private authority, set \
+         `tls.ca` in the entry or SSL_CERT_FILE to its certificate"
     )]
     UnknownIssuer,
     #[error(
-        "its certificate is that of an authority (CA:TRUE), and an authority is no server: trusted \
-         or not, it is refused; have a certificate for the server made (with openssl: `-addext \
-         basicConstraints=critical,CA:FALSE`), and name its authority, or itself, as `tls.ca`"
+        "its certificate is that of a certificate authority (CA:TRUE), which is not accepted for a \
+         server; create a server certificate (with openssl: `-addext \
+         basicConstraints=critical,CA:FALSE`), then set `tls.ca` in the entry to its issuer or to \
+         the certificate itself"
     )]
-    Authority,
-    #[error("its certificate has expired: it has to be renewed there (is the clock here right?)")]
+    CaCertificate,
+    #[error("its certificate has expired; renew it, or check the clock of this machine")]
     Expired,
-    #[error("its certificate is not valid yet: is the clock here right?")]
+    #[error("its certificate is not valid yet; check the clock of this machine")]
     NotYetValid,
-    #[error("its certificate is for another name{0}: is the address right?")]
-    OtherName(String),
+    /// Holds the names in the certificate, in parentheses.
+    #[error("its certificate is for another host{0}; check the URL")]
+    OtherHost(String),
     #[error(
-        "it wants a certificate of ours that it knows: name the files as `tls.cert` and `tls.key` \
-         in the entry"
+        "it requires a client certificate that it trusts; set `tls.cert` and `tls.key` in the entry"
     )]
-    WantsCertificate,
-    #[error("it does not speak TLS there: is the address meant to begin with `http://`?")]
-    NoTls,
+    ClientCertificateRequired,
+    #[error("it does not speak TLS; if it serves unencrypted http, use `http://` in the URL")]
+    NotTls,
     #[error("{0}")]
     Other(String),
 }
 
 impl TlsProblem {
-    pub(super) fn of(error: &io::Error) -> Self {
+    pub(super) fn from_io(error: &io::Error) -> Self {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
         match cause {
-            Some(cause) => Self::of_rustls(cause),
+            Some(cause) => Self::from_rustls(cause),
             None if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Self::Other("it closed the connection while that was being set up".to_owned())
+                Self::Other("it closed the connection during the handshake".to_owned())
             }
             None => Self::Other(error.to_string()),
         }
     }
 
-    fn of_rustls(error: &rustls::Error) -> Self {
+    fn from_rustls(error: &rustls::Error) -> Self {
         use rustls::{AlertDescription as Alert, CertificateError as Bad, Error as Tls};
         match error {
             Tls::InvalidCertificate(bad) => match bad {
                 Bad::Expired | Bad::ExpiredContext { .. } => Self::Expired,
                 Bad::NotValidYet | Bad::NotValidYetContext { .. } => Self::NotYetValid,
-                // The second: by an authority of the same name, but not by the same authority.
+                // `BadSignature`: the issuer has the name of a trusted authority but another key.
                 Bad::UnknownIssuer | Bad::BadSignature => Self::UnknownIssuer,
-                Bad::NotValidForName => Self::OtherName(String::new()),
+                Bad::NotValidForName => Self::OtherHost(String::new()),
                 Bad::NotValidForNameContext { presented, .. } => {
-                    Self::OtherName(names(presented.as_slice()))
+                    Self::OtherHost(format_names(presented.as_slice()))
                 }
-                // Somebody's own certificate, which is an authority and a server at once.
+                // A self-signed server certificate that is marked as a certificate authority.
                 Bad::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-                    Self::Authority
+                    Self::CaCertificate
                 }
-                other => Self::Other(format!("its certificate is refused: {other}")),
+                other => Self::Other(format!("its certificate is invalid: {other}")),
             },
             Tls::AlertReceived(
                 Alert::CertificateRequired
@@ -180,68 +182,68 @@ impl TlsProblem {
                 | Alert::CertificateUnknown
                 | Alert::CertificateExpired
                 | Alert::AccessDenied,
-            ) => Self::WantsCertificate,
-            Tls::InvalidMessage(_) => Self::NoTls,
+            ) => Self::ClientCertificateRequired,
+            Tls::InvalidMessage(_) => Self::NotTls,
             other => Self::Other(other.to_string()),
         }
     }
 }
 
-fn names(presented: &[String]) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<String> = presented
+/// Formats the first names of a certificate for [`TlsProblem::OtherHost`].
+fn format_names(presented: &[String]) -> String {
+    const MAX_NAMES: usize = 3;
+    let names: Vec<String> = presented
         .iter()
-        .take(SHOWN)
+        .take(MAX_NAMES)
         .map(|name| name.escape_debug().take(100).collect())
         .collect();
-    if shown.is_empty() {
+    if names.is_empty() {
         String::new()
     } else {
-        format!(" ({})", shown.join(", "))
+        format!(" ({})", names.join(", "))
     }
 }
 
-fn is_tls(error: &io::Error) -> bool {
+fn is_tls_error(error: &io::Error) -> bool {
     let cause = error.get_ref();
     cause
         .and_then(|cause| cause.downcast_ref::<rustls::Error>())
         .is_some()
 }
 
-/// What hyper says of an exchange that failed, `at` being the server. `answering` is whether the
-/// head of the answer was there already.
-pub(super) fn of_exchange(at: &str, error: &hyper::Error, answering: bool) -> HttpErrorKind {
-    let at = at.to_owned();
+/// Converts an error of hyper. `has_head` tells whether the head of the response had arrived.
+pub(super) fn from_hyper(address: &str, error: &hyper::Error, has_head: bool) -> HttpErrorKind {
+    let address = address.to_owned();
     if error.is_parse() {
-        return HttpErrorKind::Malformed {
-            at,
+        return HttpErrorKind::InvalidResponse {
+            address,
             error: error.to_string(),
         };
     }
     if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-        return if answering {
-            HttpErrorKind::Cut { at }
+        return if has_head {
+            HttpErrorKind::IncompleteResponse { address }
         } else {
-            HttpErrorKind::Closed { at }
+            HttpErrorKind::ClosedBeforeResponse { address }
         };
     }
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(inner) = inner.downcast_ref::<io::Error>() {
-            if is_tls(inner) {
-                let problem = TlsProblem::of(inner);
-                return HttpErrorKind::Tls { at, problem };
+            if is_tls_error(inner) {
+                let problem = TlsProblem::from_io(inner);
+                return HttpErrorKind::Tls { address, problem };
             }
-            if answering && inner.kind() == io::ErrorKind::UnexpectedEof {
-                return HttpErrorKind::Cut { at };
+            if has_head && inner.kind() == io::ErrorKind::UnexpectedEof {
+                return HttpErrorKind::IncompleteResponse { address };
             }
             let error = inner.to_string();
-            return HttpErrorKind::Broken { at, error };
+            return HttpErrorKind::Io { address, error };
         }
         cause = inner.source();
     }
-    HttpErrorKind::Broken {
-        at,
+    HttpErrorKind::Io {
+        address,
         error: error.to_string(),
     }
 }

@@ -1,64 +1,65 @@
-//! gzip, undone piece by piece.
+//! Incremental gzip decoder.
 //!
-//! Invariant: a piece is of bounded size however much its data inflates to, so that a limit on the
-//! decoded size is met before the memory is used.
+//! Invariant: each decoded chunk has a bounded size, so that the caller can enforce a limit on the
+//! decoded size before the memory is used.
 
 use std::io::{self, Write as _};
 
 use bytes::{Buf as _, Bytes};
 use flate2::write::MultiGzDecoder;
 
-/// When a piece is handed over. The decoder adds at most its own buffer of 32 KiB at a time.
-const PIECE: usize = 64 * 1024;
+/// Decoding pauses when the chunk reaches this size. The decoder adds at most 32 KiB at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-pub(super) struct Gunzip {
+pub(super) struct GzipDecoder {
     decoder: MultiGzDecoder<Vec<u8>>,
     input: Bytes,
-    began: bool,
+    /// Whether any input arrived. An empty body is valid although it is not valid gzip.
+    has_input: bool,
 }
 
-impl Default for Gunzip {
+impl Default for GzipDecoder {
     fn default() -> Self {
         Self {
             decoder: MultiGzDecoder::new(Vec::new()),
             input: Bytes::new(),
-            began: false,
+            has_input: false,
         }
     }
 }
 
-impl Gunzip {
-    /// Adds what came in; the piece before has to be used up.
-    pub(super) fn put(&mut self, input: Bytes) {
-        self.began |= !input.is_empty();
+impl GzipDecoder {
+    /// Sets the next input. Call it only after [`next_chunk`](Self::next_chunk) returned `None`.
+    pub(super) fn set_input(&mut self, input: Bytes) {
+        self.has_input |= !input.is_empty();
         self.input = input;
     }
 
-    /// What the input so far comes to, up to a piece at a time. None: more input is needed.
-    pub(super) fn next_piece(&mut self) -> io::Result<Option<Bytes>> {
-        while !self.input.is_empty() && self.decoder.get_ref().len() < PIECE {
-            let used = self.decoder.write(&self.input)?;
-            if used == 0 {
+    /// Decodes the next chunk. Returns `None` when more input is needed.
+    pub(super) fn next_chunk(&mut self) -> io::Result<Option<Bytes>> {
+        while !self.input.is_empty() && self.decoder.get_ref().len() < CHUNK_BYTES {
+            let consumed = self.decoder.write(&self.input)?;
+            if consumed == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            self.input.advance(used);
+            self.input.advance(consumed);
         }
-        if self.input.is_empty() && self.began {
+        if self.input.is_empty() && self.has_input {
             self.decoder.flush()?;
         }
-        Ok(self.taken())
+        Ok(self.take_output())
     }
 
-    /// What is left at the end of the body, which has to be the end of the data too.
+    /// Returns the rest at the end of the body. Fails if the gzip data is incomplete.
     pub(super) fn finish(&mut self) -> io::Result<Option<Bytes>> {
-        if self.began {
+        if self.has_input {
             self.decoder.try_finish()?;
         }
-        Ok(self.taken())
+        Ok(self.take_output())
     }
 
-    fn taken(&mut self) -> Option<Bytes> {
-        let piece = std::mem::take(self.decoder.get_mut());
-        (!piece.is_empty()).then(|| Bytes::from(piece))
+    fn take_output(&mut self) -> Option<Bytes> {
+        let chunk = std::mem::take(self.decoder.get_mut());
+        (!chunk.is_empty()).then(|| Bytes::from(chunk))
     }
 }

@@ -1,8 +1,9 @@
-//! Connections to one server that wait for the next request.
+//! Pool of idle connections to one server.
 //!
-//! The one used last is taken first, so that those that are not needed grow old and are closed.
-//! Invariant: a connection is in here only if its last answer was read to the end; whoever drops
-//! one that is not closes it, and with it its task.
+//! The connection that was used last is taken first, so that surplus connections expire.
+//!
+//! Invariants: a connection enters the pool only after its last response was read to the end.
+//! Dropping a connection closes it and aborts its task.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, Weak};
@@ -16,71 +17,73 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::body::Payload;
+use super::body::RequestBody;
 use switchboard_wire::sync::lock;
 
-/// How many connections are kept. More calls than this are rarely under way with one server.
-const IDLE_CONNECTIONS: usize = 64;
-/// How long an unused connection is kept. Many servers and gateways close theirs after a minute.
-pub(super) const IDLE_TIME: Duration = Duration::from_secs(50);
-/// How long a connection may take to be ready after its answer was read. It is not, for longer
-/// than a moment, if the server answered without reading the request.
-const SETTLING: Duration = Duration::from_millis(20);
+/// Further connections are closed after use. More concurrent requests to one server are rare.
+const MAX_IDLE_CONNECTIONS: usize = 64;
+/// Maximum time that a connection stays idle. Many servers and gateways close it after a minute.
+pub(super) const MAX_IDLE_TIME: Duration = Duration::from_secs(50);
+/// Maximum wait until a pooled connection can send. Longer waits occur if the server responded
+/// without reading the whole request.
+const READY_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// A connection that is owned by whoever makes a request on it.
+/// An open connection that is sending one request or idle.
 pub(super) struct Connection {
-    sender: SendRequest<Payload>,
+    sender: SendRequest<RequestBody>,
+    /// Drives the connection; ends when the connection is closed.
     task: JoinHandle<()>,
 }
 
 impl Connection {
-    pub(super) fn new(sender: SendRequest<Payload>, task: JoinHandle<()>) -> Self {
+    pub(super) fn new(sender: SendRequest<RequestBody>, task: JoinHandle<()>) -> Self {
         Self { sender, task }
     }
 
-    /// Makes a request. With the head of the answer comes the connection, unless it has ended.
+    /// Sends a request. Returns the response when its headers arrived, and the connection if it is
+    /// still open.
     ///
-    /// A request that is handed over while the connection ends can stay in the channel between the
-    /// two, neither taken nor refused, until the channel's last sender is gone: an ended connection
-    /// is dropped therefore, while the wait for the answer goes on.
-    pub(super) async fn request(
+    /// If the connection ends while hyper queues the request, the request can stay in hyper's
+    /// channel, neither sent nor returned, until the sender is dropped. So drop the sender as soon as
+    /// the task has ended, then wait for the outcome.
+    pub(super) async fn send(
         mut self,
-        request: Request<Payload>,
-    ) -> Result<(Response<Incoming>, Option<Self>), TrySendError<Request<Payload>>> {
-        let mut answer = pin!(self.sender.try_send_request(request));
+        request: Request<RequestBody>,
+    ) -> Result<(Response<Incoming>, Option<Self>), TrySendError<Request<RequestBody>>> {
+        let mut response = pin!(self.sender.try_send_request(request));
         tokio::select! {
             biased;
-            answered = &mut answer => Ok((answered?, Some(self))),
+            outcome = &mut response => Ok((outcome?, Some(self))),
             _ = &mut self.task => {
                 drop(self);
-                Ok((answer.await?, None))
+                Ok((response.await?, None))
             }
         }
     }
 }
 
 impl Drop for Connection {
-    /// hyper would notice only with the next byte from the server that nobody listens any more.
+    /// Without the abort, hyper would keep the connection open until the server sends another byte.
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-struct Idle {
+struct IdleConnection {
     connection: Connection,
-    until: Instant,
+    expires_at: Instant,
 }
 
 pub(super) struct Pool {
-    idle: Mutex<Waiting>,
+    idle: Mutex<IdleConnections>,
     tasks: TaskTracker,
 }
 
 #[derive(Default)]
-struct Waiting {
-    /// The one used last is at the end.
-    connections: Vec<Idle>,
-    /// Runs while there is something to grow old.
+struct IdleConnections {
+    /// In order of last use, the most recent at the end.
+    connections: Vec<IdleConnection>,
+    /// The task that removes expired connections. Runs while the pool is not empty.
     sweeper: Option<AbortHandle>,
 }
 
@@ -92,14 +95,14 @@ impl Pool {
         })
     }
 
-    /// A connection that looks alive.
+    /// Takes a connection that is open and ready to send.
     pub(super) async fn take(&self) -> Option<Connection> {
         loop {
             let mut connection = self.pop()?;
             if connection.sender.is_ready() {
                 return Some(connection);
             }
-            if let Ok(Ok(())) = timeout(SETTLING, connection.sender.ready()).await {
+            if let Ok(Ok(())) = timeout(READY_TIMEOUT, connection.sender.ready()).await {
                 return Some(connection);
             }
         }
@@ -108,22 +111,26 @@ impl Pool {
     fn pop(&self) -> Option<Connection> {
         let mut idle = lock(&self.idle);
         while let Some(last) = idle.connections.pop() {
-            if !last.connection.sender.is_closed() && Instant::now() < last.until {
+            if !last.connection.sender.is_closed() && Instant::now() < last.expires_at {
                 return Some(last.connection);
             }
         }
         None
     }
 
-    /// Keeps a connection whose answer was read to the end, for as long as the server keeps it.
-    pub(super) fn put(self: &Arc<Self>, connection: Connection, kept_for: Duration) {
-        if connection.sender.is_closed() || kept_for.is_zero() {
+    /// Adds a connection whose response was read to the end. The server keeps it open for
+    /// `keep_alive`.
+    pub(super) fn put(self: &Arc<Self>, connection: Connection, keep_alive: Duration) {
+        if connection.sender.is_closed() || keep_alive.is_zero() {
             return;
         }
-        let until = Instant::now() + kept_for.min(IDLE_TIME);
+        let expires_at = Instant::now() + keep_alive.min(MAX_IDLE_TIME);
         let mut idle = lock(&self.idle);
-        if idle.connections.len() < IDLE_CONNECTIONS {
-            idle.connections.push(Idle { connection, until });
+        if idle.connections.len() < MAX_IDLE_CONNECTIONS {
+            idle.connections.push(IdleConnection {
+                connection,
+                expires_at,
+            });
             if idle.sweeper.is_none() {
                 let sweeper = self.tasks.spawn(sweep(Arc::downgrade(self)));
                 idle.sweeper = Some(sweeper.abort_handle());
@@ -131,13 +138,13 @@ impl Pool {
         }
     }
 
-    /// Lets go of what is too old. False when nothing is left.
-    fn discard_old(&self) -> bool {
+    /// Closes expired connections. Returns whether any connection is left.
+    fn remove_expired(&self) -> bool {
         let now = Instant::now();
         let mut idle = lock(&self.idle);
-        let waiting = &mut idle.connections;
-        waiting.retain(|idle| now < idle.until && !idle.connection.sender.is_closed());
-        let is_empty = waiting.is_empty();
+        let connections = &mut idle.connections;
+        connections.retain(|idle| now < idle.expires_at && !idle.connection.sender.is_closed());
+        let is_empty = connections.is_empty();
         if is_empty {
             idle.sweeper = None;
         }
@@ -160,9 +167,9 @@ impl Drop for Pool {
 
 async fn sweep(pool: Weak<Pool>) {
     loop {
-        tokio::time::sleep(IDLE_TIME / 5).await;
+        tokio::time::sleep(MAX_IDLE_TIME / 5).await;
         match pool.upgrade() {
-            Some(pool) if pool.discard_old() => {}
+            Some(pool) if pool.remove_expired() => {}
             _ => return,
         }
     }

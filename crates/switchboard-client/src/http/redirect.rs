@@ -1,48 +1,51 @@
-//! Where an answer sends us, and whether we go there.
+//! Decides which redirects a request follows, and describes the others.
 //!
-//! Invariant: nothing is followed to another origin, whatever the status says.
+//! Invariant: a redirect to another origin is never followed.
 
 use http::{StatusCode, header};
 use url::{Position, Url};
 
-use super::Incoming;
+use super::HttpResponse;
 
-/// The longest address that is shown.
-const SHOWN: usize = 200;
+/// A longer URL is truncated in messages.
+const MAX_URL_CHARS: usize = 200;
 
-impl Incoming {
-    /// Where to send the same request again: only for answers that ask for just that, and only
-    /// with the same server.
+impl HttpResponse {
+    /// Returns the URL of a redirect that keeps the method and body (307 and 308) and stays within
+    /// the origin.
     pub(super) fn same_origin_redirect(&self, from: &Url) -> Option<Url> {
-        let follows = matches!(
+        let keeps_request = matches!(
             self.status,
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
         );
-        let next = self.location(from).filter(|_| follows)?;
+        let next = self.location(from).filter(|_| keeps_request)?;
         is_same_origin(from, &next).then_some(next)
     }
 
-    /// For an answer of 300 to 399 that was not followed: where it wanted us to go, in words and
-    /// without what `mask` takes out.
-    pub(crate) fn moved_to(&self, from: &Url, mask: impl Fn(&str) -> String) -> Option<String> {
+    /// Describes a redirect that was not followed. `mask` masks secrets in the URL. Returns `None` for
+    /// any status outside 300 to 399.
+    pub(crate) fn describe_redirect(
+        &self,
+        from: &Url,
+        mask: impl Fn(&str) -> String,
+    ) -> Option<String> {
         if !self.status.is_redirection() {
             return None;
         }
         let status = self.status.as_u16();
-        let place = |url: &Url| cut(mask(&whole_place(url)));
+        let display = |url: &Url| truncate(mask(&without_secrets(url)));
         Some(match self.location(from) {
             Some(next) if is_same_origin(from, &next) => format!(
-                "the server sends us on to {} (HTTP {status}), which is not followed: if that is \
-                 right, put it into the entry as its `url`",
-                place(&next)
+                "the server redirects to {} (HTTP {status}), which is not followed; if the redirect \
+                 is intended, set this URL as `url` of the entry",
+                display(&next)
             ),
             Some(next) => format!(
-                "the server sends us on to {} (HTTP {status}), which is another server: \
-                 credentials do not follow there; if that is right, put it into the entry as its \
-                 `url`",
-                place(&next)
+                "the server redirects to {} (HTTP {status}), which is another server; credentials \
+                 are not sent there; if the redirect is intended, set this URL as `url` of the entry",
+                display(&next)
             ),
-            None => format!("the server sends us elsewhere (HTTP {status}) and does not say where"),
+            None => format!("the server redirects without a valid `Location` (HTTP {status})"),
         })
     }
 
@@ -52,25 +55,25 @@ impl Incoming {
     }
 }
 
-pub(super) fn is_same_origin(one: &Url, other: &Url) -> bool {
-    one.scheme() == other.scheme()
-        && one.host() == other.host()
-        && one.port_or_known_default() == other.port_or_known_default()
+pub(super) fn is_same_origin(left: &Url, right: &Url) -> bool {
+    left.scheme() == right.scheme()
+        && left.host() == right.host()
+        && left.port_or_known_default() == right.port_or_known_default()
 }
 
-/// An address for messages: without its query, and without what stands before an `@`.
-pub(super) fn place(url: &Url) -> String {
-    cut(whole_place(url))
+/// Formats a URL for messages, without credentials and query, which may contain secrets.
+pub(super) fn display_url(url: &Url) -> String {
+    truncate(without_secrets(url))
 }
 
-fn whole_place(url: &Url) -> String {
+fn without_secrets(url: &Url) -> String {
     let mut text = format!("{}://", url.scheme());
     text.push_str(&url[Position::BeforeHost..Position::AfterPath]);
     text
 }
 
-fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(SHOWN) {
+fn truncate(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_URL_CHARS) {
         text.truncate(end);
         text.push('…');
     }

@@ -1,4 +1,4 @@
-//! The client against servers that are written by hand, byte by byte, on loopback.
+//! Tests of the HTTP client against loopback servers that exchange raw bytes.
 
 mod delivery;
 mod exchange;
@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::network::Network;
-use super::{HttpClient, HttpError, Incoming, Outgoing, Target, TlsConfig};
+use super::{HttpClient, HttpError, HttpRequest, HttpResponse, Target, TlsConfig};
 use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::sync::lock;
 
@@ -28,17 +28,17 @@ const SECRET: &str = "Bearer very-secret";
 const LIMIT: usize = 4 * 1024 * 1024;
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 
-/// A server whose every connection follows a script.
+/// A server that runs a script on each connection.
 struct Server {
     address: SocketAddr,
-    /// How many connections were made to it.
+    /// Number of accepted connections.
     connections: Arc<AtomicUsize>,
-    /// All bytes that it read, of all connections.
-    seen: Arc<Mutex<Vec<u8>>>,
+    /// Bytes that the server read, on all connections.
+    received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Server {
-    /// `script` is given each connection, and which one it is.
+    /// Starts a server on a free port. `script` receives each connection and its index.
     async fn start<F, S>(script: F) -> Self
     where
         F: Fn(Peer, usize) -> S + Send + 'static,
@@ -56,31 +56,32 @@ impl Server {
         let server = Self {
             address: listener.local_addr().unwrap(),
             connections: Arc::default(),
-            seen: Arc::default(),
+            received: Arc::default(),
         };
-        let (count, seen) = (Arc::clone(&server.connections), Arc::clone(&server.seen));
+        let count = Arc::clone(&server.connections);
+        let received = Arc::clone(&server.received);
         TaskTracker::new().spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let number = count.fetch_add(1, Ordering::SeqCst);
+                let index = count.fetch_add(1, Ordering::SeqCst);
                 let peer = Peer {
                     stream,
                     buffer: Vec::new(),
-                    seen: Arc::clone(&seen),
+                    received: Arc::clone(&received),
                 };
-                TaskTracker::new().spawn(script(peer, number));
+                TaskTracker::new().spawn(script(peer, index));
             }
         });
         server
     }
 
-    /// Answers every request with the same bytes.
-    async fn answering(answer: impl Into<Vec<u8>>) -> Self {
-        let answer = Arc::new(answer.into());
+    /// Starts a server that sends the same bytes in response to every request.
+    async fn responding(response: impl Into<Vec<u8>>) -> Self {
+        let response = Arc::new(response.into());
         Self::start(move |mut peer, _| {
-            let answer = Arc::clone(&answer);
+            let response = Arc::clone(&response);
             async move {
                 while peer.request().await.is_some() {
-                    peer.write(&answer).await;
+                    peer.write(&response).await;
                 }
             }
         })
@@ -99,37 +100,37 @@ impl Server {
         self.connections.load(Ordering::SeqCst)
     }
 
-    fn seen(&self) -> String {
-        String::from_utf8_lossy(&lock(&self.seen)).into_owned()
+    fn received(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.received)).into_owned()
     }
 }
 
-/// The other end of a connection.
+/// The server's end of a connection.
 struct Peer {
     stream: TcpStream,
     buffer: Vec<u8>,
-    seen: Arc<Mutex<Vec<u8>>>,
+    received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Peer {
-    /// The next request, head and body; none when the client closed the connection.
+    /// Reads the next request, head and body. Returns `None` if the client closed the connection.
     async fn request(&mut self) -> Option<String> {
         loop {
-            if let Some(length) = whole_request(&self.buffer) {
+            if let Some(length) = request_length(&self.buffer) {
                 let request = self.buffer.drain(..length).collect();
                 return Some(String::from_utf8(request).unwrap());
             }
-            self.more().await?;
+            self.read_more().await?;
         }
     }
 
-    /// Waits for some more bytes.
-    async fn more(&mut self) -> Option<()> {
+    /// Reads some bytes into the buffer. Returns `None` at the end of the stream.
+    async fn read_more(&mut self) -> Option<()> {
         let before = self.buffer.len();
         match self.stream.read_buf(&mut self.buffer).await {
             Ok(0) | Err(_) => None,
             Ok(_) => {
-                lock(&self.seen).extend_from_slice(&self.buffer[before..]);
+                lock(&self.received).extend_from_slice(&self.buffer[before..]);
                 Some(())
             }
         }
@@ -139,26 +140,27 @@ impl Peer {
         self.stream.write_all(bytes).await.ok();
     }
 
-    /// Waits until the client has closed the connection.
-    async fn until_closed(&mut self) {
-        while self.more().await.is_some() {}
+    /// Waits until the client closes the connection.
+    async fn wait_until_closed(&mut self) {
+        while self.read_more().await.is_some() {}
     }
 
-    /// Ends the connection with a reset.
+    /// Closes the connection with a TCP reset.
     fn reset(self) {
         self.stream.set_zero_linger().unwrap();
     }
 }
 
-fn whole_request(buffer: &[u8]) -> Option<usize> {
+/// Returns the length of the first request in the buffer if it is complete.
+fn request_length(buffer: &[u8]) -> Option<usize> {
     let text = String::from_utf8_lossy(buffer);
-    let head = text.find("\r\n\r\n")? + 4;
-    let length = text.lines().find_map(|line| {
+    let head_length = text.find("\r\n\r\n")? + 4;
+    let body_length = text.lines().find_map(|line| {
         let value = line.strip_prefix("content-length: ")?;
         value.parse::<usize>().ok()
     });
-    let whole = head + length.unwrap_or(0);
-    (buffer.len() >= whole).then_some(whole)
+    let length = head_length + body_length.unwrap_or(0);
+    (buffer.len() >= length).then_some(length)
 }
 
 fn client(url: Url) -> HttpClient {
@@ -170,9 +172,9 @@ fn client_with(url: Url, tls: TlsConfig, network: Network) -> HttpClient {
     HttpClient::new(target, Arc::new(network), CONNECT_LIMIT, TaskTracker::new()).unwrap()
 }
 
-fn post(body: &str) -> impl Fn() -> Outgoing {
+fn post(body: &str) -> impl Fn() -> HttpRequest {
     let body = Bytes::copy_from_slice(body.as_bytes());
-    move || Outgoing {
+    move || HttpRequest {
         method: Method::POST,
         url: None,
         headers: HeaderMap::new(),
@@ -181,10 +183,10 @@ fn post(body: &str) -> impl Fn() -> Outgoing {
     }
 }
 
-fn secret_post(body: &str) -> impl Fn() -> Outgoing {
-    let make = post(body);
+fn secret_post(body: &str) -> impl Fn() -> HttpRequest {
+    let make_request = post(body);
     move || {
-        let mut request = make();
+        let mut request = make_request();
         let mut value = HeaderValue::from_static(SECRET);
         value.set_sensitive(true);
         request.credential.insert("authorization", value);
@@ -199,24 +201,24 @@ fn ok(body: &str) -> String {
     )
 }
 
-async fn text(mut incoming: Incoming) -> String {
-    let body = incoming
+async fn read_text(mut response: HttpResponse) -> String {
+    let body = response
         .body
         .collect(LIMIT, &MemoryBudget::new(LIMIT))
         .await;
     String::from_utf8(body.unwrap().0.to_vec()).unwrap()
 }
 
-/// The error of a request, wherever it turns up.
-async fn failure(client: &HttpClient, request: impl Fn() -> Outgoing) -> HttpError {
-    let mut incoming = match client.send(request).await {
-        Ok(incoming) => incoming,
+/// Sends a request and returns its error, or that of its response body.
+async fn expect_error(client: &HttpClient, request: impl Fn() -> HttpRequest) -> HttpError {
+    let mut response = match client.send(request).await {
+        Ok(response) => response,
         Err(error) => return error,
     };
     loop {
-        match incoming.body.chunk().await {
+        match response.body.chunk().await {
             Ok(Some(_)) => {}
-            Ok(None) => panic!("it was answered: {}", incoming.status),
+            Ok(None) => panic!("complete response: {}", response.status),
             Err(error) => return error,
         }
     }

@@ -1,7 +1,7 @@
-//! Encryption: whom we trust, and who we are.
+//! TLS configuration: trusted certificates and the client certificate.
 //!
-//! The certificates of the platform are read once per network, and only when they are needed; the
-//! files of an entry are read for each connection, so that renewed ones count at once.
+//! The platform's certificates are read once per [`Network`], when the first encrypted connection is
+//! opened. The files of an entry are read for each connection, so that renewed files take effect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,8 @@ pub struct TlsConfig {
     pub key: Option<PathBuf>,
 }
 
-/// Where platforms keep the certificates they trust, in one file. The first that exists is used.
-const BUNDLES: &[&str] = &[
+/// Files in which platforms keep all trusted certificates. The first that exists is used.
+const PLATFORM_BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -39,28 +39,28 @@ const BUNDLES: &[&str] = &[
     "/opt/etc/ssl/certs/ca-certificates.crt",
 ];
 
-/// Where they keep them one by one.
-const FOLDERS: &[&str] = &["/etc/ssl/certs", "/etc/pki/tls/certs"];
+/// Directories in which platforms keep trusted certificates as separate files.
+const PLATFORM_DIRECTORIES: &[&str] = &["/etc/ssl/certs", "/etc/pki/tls/certs"];
 
-/// The largest file of certificates that is read.
-const LARGEST_FILE: u64 = 16 * 1024 * 1024;
+/// A larger certificate or key file is refused.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 impl TlsConfig {
-    /// Whether there are files of the entry that may be renewed.
+    /// Whether the entry names files, which may be renewed at any time.
     pub(super) fn has_files(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Reads the files, and makes of them what connections are set up with.
+    /// Reads the files and builds a connector from them.
     pub(super) async fn connector(
         &self,
         network: &Arc<Network>,
         tasks: &TaskTracker,
     ) -> Result<TlsConnector, HttpError> {
         let roots = self.roots(network, tasks).await?;
-        let own = self.clone();
-        let reading = tasks.spawn_blocking(move || own.read(roots));
-        let config = reading.await.unwrap_or_else(|_| Err(interrupted()))?;
+        let files = self.clone();
+        let task = tasks.spawn_blocking(move || files.build_config(roots));
+        let config = task.await.unwrap_or_else(|_| Err(cancelled()))?;
         Ok(TlsConnector::from(Arc::new(config)))
     }
 
@@ -71,30 +71,30 @@ impl TlsConfig {
     ) -> Result<Arc<RootCertStore>, HttpError> {
         let read = async || {
             let network = Arc::clone(network);
-            let reading = tasks.spawn_blocking(move || trusted(&network).map(Arc::new));
-            reading.await.unwrap_or_else(|_| Err(interrupted()))
+            let task = tasks.spawn_blocking(move || read_roots(&network).map(Arc::new));
+            task.await.unwrap_or_else(|_| Err(cancelled()))
         };
         network.roots.get_or_try_init(read).await.cloned()
     }
 
-    fn read(&self, mut roots: Arc<RootCertStore>) -> Result<ClientConfig, HttpError> {
+    fn build_config(&self, mut roots: Arc<RootCertStore>) -> Result<ClientConfig, HttpError> {
         if let Some(file) = &self.ca {
             add_file(Arc::make_mut(&mut roots), file)?;
         }
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|error| HttpError::not_sent(HttpErrorKind::Setup(error.to_string())))?
+            .map_err(|error| HttpError::not_sent(HttpErrorKind::TlsSetup(error.to_string())))?
             .with_root_certificates(roots);
         let mut config = match (&self.cert, &self.key) {
             (None, None) => builder.with_no_client_auth(),
             (Some(cert), Some(key)) => builder
-                .with_client_auth_cert(certificates(cert)?, private_key(key)?)
+                .with_client_auth_cert(read_certificates(cert)?, read_private_key(key)?)
                 .map_err(|error| {
-                    unusable(cert, format!("with the key {}: {error}", key.display()))
+                    invalid_file(cert, format!("with the key {}: {error}", key.display()))
                 })?,
             (Some(_), None) | (None, Some(_)) => {
-                return Err(HttpError::not_sent(HttpErrorKind::Address(
-                    "`tls.cert` and `tls.key` go together: name both files",
+                return Err(HttpError::not_sent(HttpErrorKind::InvalidConfig(
+                    "`tls.cert` and `tls.key` must be set together",
                 )));
             }
         };
@@ -103,15 +103,15 @@ impl TlsConfig {
     }
 }
 
-/// What the network says is trusted.
-fn trusted(network: &Network) -> Result<RootCertStore, HttpError> {
+/// Reads all certificates that the network trusts.
+fn read_roots(network: &Network) -> Result<RootCertStore, HttpError> {
     let mut roots = RootCertStore::empty();
     if network.uses_platform_certificates() {
-        add_those_of_the_platform(&mut roots);
+        add_platform_certificates(&mut roots);
     }
     for path in network.certificate_paths() {
         if path.is_dir() {
-            add_folder(&mut roots, path);
+            add_directory(&mut roots, path);
         } else {
             add_file(&mut roots, path)?;
         }
@@ -119,83 +119,88 @@ fn trusted(network: &Network) -> Result<RootCertStore, HttpError> {
     Ok(roots)
 }
 
-/// A platform without any is no error here: then no server is trusted, and each says so.
-fn add_those_of_the_platform(roots: &mut RootCertStore) {
-    let bundle = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
+/// Adds the platform's certificates. If there are none, every server fails with
+/// [`TlsProblem::UnknownIssuer`](super::error::TlsProblem::UnknownIssuer).
+fn add_platform_certificates(roots: &mut RootCertStore) {
+    let bundle = PLATFORM_BUNDLES
+        .iter()
+        .map(Path::new)
+        .find(|path| path.is_file());
     if let Some(bundle) = bundle
         && add_file(roots, bundle).is_ok()
     {
         return;
     }
-    for folder in FOLDERS {
-        add_folder(roots, Path::new(folder));
+    for directory in PLATFORM_DIRECTORIES {
+        add_directory(roots, Path::new(directory));
     }
 }
 
-/// Such folders hold other things as well, which are passed over.
-fn add_folder(roots: &mut RootCertStore, folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else {
+/// Adds the certificates of all files in a directory. Skips files that contain none.
+fn add_directory(roots: &mut RootCertStore, directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
     for entry in entries.flatten() {
-        if let Ok(certificates) = certificates(&entry.path()) {
+        if let Ok(certificates) = read_certificates(&entry.path()) {
             roots.add_parsable_certificates(certificates);
         }
     }
 }
 
 fn add_file(roots: &mut RootCertStore, file: &Path) -> Result<(), HttpError> {
-    let (added, _) = roots.add_parsable_certificates(certificates(file)?);
+    let (added, _) = roots.add_parsable_certificates(read_certificates(file)?);
     if added == 0 {
-        return Err(unusable(file, "none of its certificates can be used"));
+        return Err(invalid_file(file, "it contains no valid certificate"));
     }
     Ok(())
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, HttpError> {
-    let text = contents(file)?;
-    let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&text).collect();
-    match found {
-        Ok(certificates) if certificates.is_empty() => Err(unusable(
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, HttpError> {
+    let text = read_file(file)?;
+    let parsed: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&text).collect();
+    match parsed {
+        Ok(certificates) if certificates.is_empty() => Err(invalid_file(
             file,
-            "there is no certificate in PEM format in it",
+            "it contains no certificate in PEM format",
         )),
         Ok(certificates) => Ok(certificates),
-        Err(error) => Err(unusable(file, error)),
+        Err(error) => Err(invalid_file(file, error)),
     }
 }
 
-fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, HttpError> {
-    let text = contents(file)?;
+fn read_private_key(file: &Path) -> Result<PrivateKeyDer<'static>, HttpError> {
+    let text = read_file(file)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
-        pem::Error::NoItemsFound => unusable(
-            file,
-            "there is no private key in PEM format in it that can be read without a password",
-        ),
-        error => unusable(file, error),
+        pem::Error::NoItemsFound => {
+            invalid_file(file, "it contains no unencrypted private key in PEM format")
+        }
+        error => invalid_file(file, error),
     })
 }
 
-fn contents(file: &Path) -> Result<Vec<u8>, HttpError> {
-    let size = fs::metadata(file).map_err(|error| unusable(file, error))?;
-    if !size.is_file() || size.len() > LARGEST_FILE {
-        return Err(unusable(file, "it is no file of certificates"));
+fn read_file(file: &Path) -> Result<Vec<u8>, HttpError> {
+    let metadata = fs::metadata(file).map_err(|error| invalid_file(file, error))?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+        let problem = format!("it is not a regular file of at most {MAX_FILE_BYTES} bytes");
+        return Err(invalid_file(file, problem));
     }
-    fs::read(file).map_err(|error| unusable(file, error))
+    fs::read(file).map_err(|error| invalid_file(file, error))
 }
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "it is an error that ends here"
+    reason = "callers pass temporary errors and strings"
 )]
-fn unusable(file: &Path, problem: impl ToString) -> HttpError {
-    HttpError::not_sent(HttpErrorKind::Certificate {
+fn invalid_file(file: &Path, problem: impl ToString) -> HttpError {
+    HttpError::not_sent(HttpErrorKind::TlsFile {
         file: file.to_owned(),
         problem: problem.to_string(),
     })
 }
 
-fn interrupted() -> HttpError {
-    let text = "reading the certificates was interrupted";
-    HttpError::not_sent(HttpErrorKind::Setup(text.to_owned()))
+/// The error of a blocking task that panicked or was cancelled.
+fn cancelled() -> HttpError {
+    let text = "the task that reads the certificates was cancelled";
+    HttpError::not_sent(HttpErrorKind::TlsSetup(text.to_owned()))
 }

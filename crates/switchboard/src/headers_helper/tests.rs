@@ -38,7 +38,8 @@ async fn request_credential(helper: &HeadersHelper) -> Result<Credential, AuthEr
 async fn refuse(helper: &HeadersHelper, credential: &Credential, before: u32) -> AuthVerdict {
     let name = ServerName::new("tickets").unwrap();
     let challenge = Challenge::default();
-    let refusal = AuthRefusal::new(&name, 401, &challenge, credential).after(before);
+    let refusal =
+        AuthRefusal::new(&name, 401, &challenge, credential).with_previous_refusals(before);
     helper.refused(refusal).await
 }
 

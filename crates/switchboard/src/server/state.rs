@@ -149,7 +149,7 @@ impl State {
     pub(crate) fn error(&self) -> Option<String> {
         match &self.phase {
             Phase::Failed(failure) => Some(failure.error.clone()),
-            Phase::NeedsAuth(login) => Some(login.what.clone()),
+            Phase::NeedsAuth(login) => Some(login.reason.clone()),
             _ => self.error.clone(),
         }
     }

@@ -137,7 +137,7 @@ cases! {
 
     h04_body_too_short: "body is shorter than Content-Length, then the connection closes" =>
         responds_with([response("Content-Length: 5000\r\n", VALID_RESPONSE)])
-            .expects(outcome_unknown("in the middle of its answer"));
+            .expects(outcome_unknown("in the middle of its response"));
     h04_body_never_completes: "body is shorter than Content-Length, and the connection stays open" =>
         valid_response_with("Content-Length: 5000\r\n")
             .call_timeout(500)

@@ -22,7 +22,7 @@ fn redirect_to_other(status: u16) -> Case {
 fn redirect_to(url: &'static str) -> Case {
     Case::modern()
         .fault_on_work(Fault::redirect(307, url))
-        .expects(error_response("put it into the entry"))
+        .expects(error_response("set this URL as `url` of the entry"))
 }
 
 cases! {
@@ -40,7 +40,7 @@ cases! {
             .start_fails(Start::Retried("which is another server"))
             .also_checks(|servers| assert_eq!(servers.other.connections(), 0));
     h08_without_location: "307 without Location" =>
-        Case::modern().fault_on_work(Fault::status(307)).expects(error_response("does not say where"));
+        Case::modern().fault_on_work(Fault::status(307)).expects(error_response("without a valid `Location`"));
 
     h09_another_scheme: "307 to another scheme" =>
         Case::modern()
@@ -72,7 +72,7 @@ cases! {
     h11_script: "redirect to a javascript URL" => redirect_to("javascript:alert(1)");
     h11_data: "redirect to a data URL" => redirect_to("data:application/json,{}");
     h11_invalid_url: "redirect to an invalid URL" =>
-        Case::modern().fault_on_work(Fault::redirect(307, "http://[")).expects(error_response("does not say where"));
+        Case::modern().fault_on_work(Fault::redirect(307, "http://[")).expects(error_response("without a valid `Location`"));
 
     h12_another_port: "redirect to another port of the same host" => redirect_to_other(307);
 }

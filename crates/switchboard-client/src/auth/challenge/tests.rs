@@ -6,21 +6,22 @@ fn parse(header: &str) -> Challenge {
     Challenge::parse([header.as_bytes()])
 }
 
-fn plainly(challenge: &Challenge) -> Vec<String> {
-    let offers = challenge.schemes().iter();
-    let plain = offers.map(|offer| {
-        let params = offer
+/// Formats each scheme as `Scheme name=value name=value`.
+fn format_schemes(challenge: &Challenge) -> Vec<String> {
+    let schemes = challenge.schemes().iter();
+    let texts = schemes.map(|scheme| {
+        let params = scheme
             .params
             .iter()
             .map(|(name, value)| format!(" {name}={value}"));
-        format!("{}{}", offer.scheme, params.collect::<String>())
+        format!("{}{}", scheme.scheme, params.collect::<String>())
     });
-    plain.collect()
+    texts.collect()
 }
 
 #[test]
-fn whatever_can_be_understood_is_taken() {
-    for (header, understood) in [
+fn valid_parts_of_headers_are_kept() {
+    for (header, expected) in [
         ("", vec![]),
         ("Bearer", vec!["Bearer"]),
         ("Bearer realm=\"x\"", vec!["Bearer realm=x"]),
@@ -35,8 +36,8 @@ fn whatever_can_be_understood_is_taken() {
         ),
         ("Negotiate YWJj==, Basic", vec!["Negotiate", "Basic"]),
         ("Negotiate abc, Basic", vec!["Negotiate", "Basic"]),
-        // Not quite right, as servers are.
-        ("realm=\"nobody's\"", vec![]),
+        // Malformed headers of real servers.
+        ("realm=\"no scheme\"", vec![]),
         (
             "Bearer realm=\"never closed, scope=a",
             vec!["Bearer realm=never closed, scope=a"],
@@ -52,25 +53,28 @@ fn whatever_can_be_understood_is_taken() {
             vec!["Bearer resource_metadata=https://a.example/x?y=z"],
         ),
     ] {
-        assert_eq!(plainly(&parse(header)), understood, "{header}");
+        assert_eq!(format_schemes(&parse(header)), expected, "{header}");
     }
 }
 
 #[test]
-fn several_headers_are_several_challenges() {
-    let values = ["Basic realm=a", "scope=nobodys", "Bearer scope=b"];
+fn several_headers_are_combined() {
+    let values = ["Basic realm=a", "scope=no-scheme", "Bearer scope=b"];
     let challenge = Challenge::parse(values.map(str::as_bytes));
-    assert_eq!(plainly(&challenge), ["Basic realm=a", "Bearer scope=b"]);
+    assert_eq!(
+        format_schemes(&challenge),
+        ["Basic realm=a", "Bearer scope=b"]
+    );
     assert_eq!(challenge.bearer().unwrap().param("SCOPE"), Some("b"));
 }
 
 #[test]
-fn what_is_too_long_is_cut_and_no_half_value_is_kept() {
+fn oversized_headers_are_cut_between_values() {
     let long = format!(
         "Bearer scope=\"s\", resource_metadata=\"https://{}\"",
         "a".repeat(64 * 1024)
     );
-    assert_eq!(plainly(&parse(&long)), ["Bearer scope=s"]);
+    assert_eq!(format_schemes(&parse(&long)), ["Bearer scope=s"]);
 
     let many = "A x=1, ".repeat(9_000);
     let many = parse(&many);
@@ -84,13 +88,13 @@ fn what_is_too_long_is_cut_and_no_half_value_is_kept() {
 }
 
 #[test]
-fn parameters_of_a_scheme_that_is_not_kept_go_to_nobody() {
+fn parameters_of_dropped_scheme_are_dropped() {
     let many = format!("{}Evil, realm=evil", "A x=1, ".repeat(MAX_SCHEMES));
-    assert!(!plainly(&parse(&many)).concat().contains("evil"));
+    assert!(!format_schemes(&parse(&many)).concat().contains("evil"));
 }
 
 #[test]
-fn in_words_it_is_safe_to_print() {
+fn display_is_sanitized() {
     let header = "Bearer realm=\"a\u{202e}b\", error=\"invalid_token\", error_description=\"It \u{200b}expired\", Basic";
     assert_eq!(
         parse(header).to_string(),
@@ -101,12 +105,12 @@ fn in_words_it_is_safe_to_print() {
 
 proptest! {
     #[test]
-    fn nothing_breaks_it(values in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..12)) {
+    fn any_input_stays_within_limits(values in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..12)) {
         let challenge = Challenge::parse(values.iter().map(Vec::as_slice));
         prop_assert!(challenge.schemes().len() <= MAX_SCHEMES);
-        let size: usize = challenge.schemes().iter().flat_map(|offer| &offer.params).map(|(name, value)| name.len() + value.len()).sum();
+        let size: usize = challenge.schemes().iter().flat_map(|scheme| &scheme.params).map(|(name, value)| name.len() + value.len()).sum();
         prop_assert!(size <= 3 * MAX_BYTES);
-        let breaks = challenge.to_string().contains(['\n', '\x1b']);
-        prop_assert!(!breaks);
+        let has_controls = challenge.to_string().contains(['\n', '\x1b']);
+        prop_assert!(!has_controls);
     }
 }

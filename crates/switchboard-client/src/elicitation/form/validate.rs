@@ -160,7 +160,7 @@ fn check_choices(
     }
     // Check the length first: it bounds the quadratic search for duplicates below.
     if chosen.len() > options.len() || !chosen.iter().all(|value| is_option(value, options)) {
-        return Err("only the choices are expected, each at most once".to_owned());
+        return Err("only the listed options are expected, each at most once".to_owned());
     }
     let stands_before = |at: usize, value| chosen.iter().take(at).any(|earlier| earlier == value);
     if chosen

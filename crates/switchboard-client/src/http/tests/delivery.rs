@@ -1,4 +1,4 @@
-//! What is known of a request that was lost, and that none is ever sent twice.
+//! Delivery of failed requests: *not sent* or *unknown*; no request is sent twice.
 
 use std::collections::HashMap;
 
@@ -6,41 +6,41 @@ use super::super::HttpErrorKind;
 use super::*;
 use crate::delivery::Delivery;
 
-/// Runs a request against a server with this script, on a connection of its own.
-async fn lost<F, S>(script: F) -> HttpError
+/// Sends a request to a server with this script and returns the error.
+async fn error_with<F, S>(script: F) -> HttpError
 where
     F: Fn(Peer, usize) -> S + Send + 'static,
     S: Future<Output = ()> + Send + 'static,
 {
     let server = Server::start(script).await;
-    failure(&server.client(), post("hello")).await
+    expect_error(&server.client(), post("hello")).await
 }
 
 #[tokio::test]
-async fn where_nobody_listens_nothing_was_sent() {
+async fn refused_connection_sends_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let url = Url::parse(&format!("http://{address}/")).unwrap();
-    let error = failure(&client(url), post("x")).await;
+    let error = expect_error(&client(url), post("x")).await;
     assert_eq!(error.delivery, Delivery::NotSent);
     assert!(error.to_string().contains(&address.to_string()), "{error}");
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_exist_is_named_and_nothing_was_sent() {
-    // Longer than a name can be: nobody has to be asked about it.
+async fn unresolvable_host_sends_nothing() {
+    // A label of more than 63 characters fails without a DNS query.
     let name = "a".repeat(70);
     let url = Url::parse(&format!("http://{name}.test/?key=hidden")).unwrap();
-    let error = failure(&client(url), post("x")).await;
+    let error = expect_error(&client(url), post("x")).await;
     assert_eq!(error.delivery, Delivery::NotSent);
     assert!(error.to_string().contains(&name), "{error}");
     assert!(!error.to_string().contains("hidden"), "{error}");
 }
 
 #[tokio::test]
-async fn a_connection_that_does_not_come_about_in_time_carried_nothing() {
-    let server = Server::start(|mut peer, _| async move { peer.until_closed().await }).await;
+async fn connect_timeout_sends_nothing() {
+    let server = Server::start(|mut peer, _| async move { peer.wait_until_closed().await }).await;
     let target = Target {
         url: Url::parse(&format!("https://{}/", server.address)).unwrap(),
         tls: TlsConfig::default(),
@@ -48,28 +48,28 @@ async fn a_connection_that_does_not_come_about_in_time_carried_nothing() {
     let limit = Duration::from_millis(50);
     let network = Arc::new(Network::new().without_platform_certificates());
     let client = HttpClient::new(target, network, limit, TaskTracker::new()).unwrap();
-    let error = failure(&client, secret_post("x")).await;
+    let error = expect_error(&client, secret_post("x")).await;
     assert_eq!(error.delivery, Delivery::NotSent);
     assert!(
         matches!(error.kind, HttpErrorKind::ConnectTimeout { .. }),
         "{error:?}"
     );
-    assert!(!server.seen().contains("secret"));
+    assert!(!server.received().contains("secret"));
 }
 
 #[tokio::test]
-async fn a_server_that_read_it_and_left_may_have_carried_it_out() {
-    let error = lost(|mut peer, _| async move {
+async fn close_after_request_is_unknown() {
+    let error = error_with(|mut peer, _| async move {
         peer.request().await;
     })
     .await;
     assert_eq!(error.delivery, Delivery::Unknown);
     assert!(
-        matches!(error.kind, HttpErrorKind::Closed { .. }),
+        matches!(error.kind, HttpErrorKind::ClosedBeforeResponse { .. }),
         "{error:?}"
     );
 
-    let error = lost(|mut peer, _| async move {
+    let error = error_with(|mut peer, _| async move {
         peer.request().await;
         peer.reset();
     })
@@ -78,61 +78,62 @@ async fn a_server_that_read_it_and_left_may_have_carried_it_out() {
 }
 
 #[tokio::test]
-async fn half_a_request_that_was_read_is_unknown() {
+async fn reset_during_request_is_unknown() {
     let server = Server::start(|mut peer, _| async move {
-        peer.more().await;
+        peer.read_more().await;
         peer.reset();
     })
     .await;
     let large = "x".repeat(LIMIT);
-    let error = failure(&server.client(), post(&large)).await;
+    let error = expect_error(&server.client(), post(&large)).await;
     assert_eq!(error.delivery, Delivery::Unknown);
     assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
-async fn half_an_answer_is_unknown() {
+async fn close_during_response_is_unknown() {
     let cases = [
         "HTTP/1.1 200 OK\r\nContent-Le",
         "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nha",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nha\r\n",
     ];
-    for half in cases {
+    for part in cases {
         for reset in [false, true] {
-            let error = lost(move |mut peer, _| async move {
+            let error = error_with(move |mut peer, _| async move {
                 peer.request().await;
-                peer.write(half.as_bytes()).await;
+                peer.write(part.as_bytes()).await;
                 if reset {
                     peer.reset();
                 }
             })
             .await;
-            assert_eq!(error.delivery, Delivery::Unknown, "{half:?}: {error}");
+            assert_eq!(error.delivery, Delivery::Unknown, "{part:?}: {error}");
         }
     }
 }
 
-/// A server that closes its connections at the worst moment, and counts what it read.
+/// The server closes idle connections around the moment when the next request is written, and counts
+/// the requests that it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whenever_a_kept_connection_is_closed_no_request_arrives_twice() {
+async fn no_request_arrives_twice_when_idle_connections_close() {
     const ROUNDS: u64 = 400;
     let counts: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
-    let counted = Arc::clone(&counts);
-    let server = Server::start(move |mut peer, number| {
-        let counts = Arc::clone(&counted);
+    let server_counts = Arc::clone(&counts);
+    let server = Server::start(move |mut peer, index| {
+        let counts = Arc::clone(&server_counts);
         async move {
-            let mut random = fastrand::Rng::with_seed(number as u64);
-            let lives = random.usize(1..4);
-            for life in 1..=lives {
+            let mut random = fastrand::Rng::with_seed(index as u64);
+            let requests = random.usize(1..4);
+            for number in 1..=requests {
                 let Some(request) = peer.request().await else {
                     return;
                 };
                 let id = request.rsplit("\r\n\r\n").next().unwrap().to_owned();
                 *lock(&counts).entry(id).or_default() += 1;
                 peer.write(ok("done").as_bytes()).await;
-                if life == lives {
-                    // Some time around the moment at which the next one is written.
+                if number == requests {
+                    // The client writes its next request at about this time.
                     for _ in 0..random.usize(0..40) {
                         tokio::task::yield_now().await;
                     }
@@ -154,8 +155,8 @@ async fn whenever_a_kept_connection_is_closed_no_request_arrives_twice() {
             tokio::task::yield_now().await;
         }
         match client.send(post(&id)).await {
-            Ok(incoming) => {
-                assert_eq!(text(incoming).await, "done");
+            Ok(response) => {
+                assert_eq!(read_text(response).await, "done");
                 assert_eq!(lock(&counts).get(&id), Some(&1));
                 answered += 1;
             }

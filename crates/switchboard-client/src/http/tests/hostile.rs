@@ -1,4 +1,4 @@
-//! Servers that lie, flood and never end.
+//! Malformed, oversized and endless responses; gzip.
 
 use std::io::Write as _;
 
@@ -9,29 +9,30 @@ use super::super::{BodyError, HttpErrorKind};
 use super::*;
 use crate::delivery::Delivery;
 
-async fn failure_of(answer: impl Into<Vec<u8>>) -> HttpError {
-    let server = Server::answering(answer).await;
-    failure(&server.client(), post("x")).await
+/// Returns the error for a server that sends these bytes as its response.
+async fn error_for(raw: impl Into<Vec<u8>>) -> HttpError {
+    let server = Server::responding(raw).await;
+    expect_error(&server.client(), post("x")).await
 }
 
 #[tokio::test]
-async fn heads_without_end_are_given_up() {
+async fn oversized_response_heads_are_refused() {
     let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n", "x".repeat(10 << 20));
     let many = "X-Many: x\r\n".repeat(10_000);
     let some = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(100 << 10));
-    for answer in [long, format!("HTTP/1.1 200 OK\r\n{many}\r\n"), some] {
-        let error = failure_of(answer).await;
+    for raw in [long, format!("HTTP/1.1 200 OK\r\n{many}\r\n"), some] {
+        let error = error_for(raw).await;
         assert_eq!(error.delivery, Delivery::Unknown);
         assert!(
-            matches!(error.kind, HttpErrorKind::Malformed { .. }),
+            matches!(error.kind, HttpErrorKind::InvalidResponse { .. }),
             "{error:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_said_to_be() {
-    for answer in [
+async fn malformed_responses_are_refused() {
+    for raw in [
         "SSH-2.0-OpenSSH_9.9\r\n\r\n",
         "HTTP/1.1 abc OK\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
@@ -39,52 +40,55 @@ async fn what_is_not_http_is_said_to_be() {
         "HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello!",
         "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n",
     ] {
-        let error = failure_of(answer).await;
-        assert_eq!(error.delivery, Delivery::Unknown, "{answer:?}");
+        let error = error_for(raw).await;
+        assert_eq!(error.delivery, Delivery::Unknown, "{raw:?}");
         assert!(
-            matches!(error.kind, HttpErrorKind::Malformed { .. }),
-            "{answer:?}: {error:?}"
+            matches!(error.kind, HttpErrorKind::InvalidResponse { .. }),
+            "{raw:?}: {error:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn more_than_was_announced_is_not_taken_for_the_next_answer() {
-    let answer = format!("{}{}", ok("first"), ok("forged"));
-    let server = Server::answering(answer).await;
+async fn surplus_bytes_are_not_taken_for_next_response() {
+    let raw = format!("{}{}", ok("first"), ok("forged"));
+    let server = Server::responding(raw).await;
     let client = server.client();
     for _ in 0..5 {
-        if let Ok(incoming) = client.send(post("x")).await {
-            assert_eq!(text(incoming).await, "first");
+        if let Ok(response) = client.send(post("x")).await {
+            assert_eq!(read_text(response).await, "first");
         }
     }
 }
 
 #[tokio::test]
-async fn less_than_was_announced_is_no_answer() {
+async fn truncated_body_is_an_error() {
     let server = Server::start(|mut peer, _| async move {
         peer.request().await;
         peer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4000000\r\n\r\nshort")
             .await;
     })
     .await;
-    let mut incoming = server.client().send(post("x")).await.unwrap();
-    let outcome = incoming
+    let mut response = server.client().send(post("x")).await.unwrap();
+    let outcome = response
         .body
         .collect(LIMIT, &MemoryBudget::new(LIMIT))
         .await;
     let Err(BodyError::Http(error)) = outcome else {
         panic!("{outcome:?}");
     };
-    assert!(matches!(error.kind, HttpErrorKind::Cut { .. }), "{error:?}");
+    assert!(
+        matches!(error.kind, HttpErrorKind::IncompleteResponse { .. }),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_length_over_the_limit_is_refused_before_anything_is_read() {
-    let server = Server::answering("HTTP/1.1 200 OK\r\nContent-Length: 4194305\r\n\r\n").await;
+async fn content_length_over_limit_is_refused_at_once() {
+    let server = Server::responding("HTTP/1.1 200 OK\r\nContent-Length: 4194305\r\n\r\n").await;
     let client = server.client();
-    let mut incoming = client.send(post("x")).await.unwrap();
-    let outcome = incoming
+    let mut response = client.send(post("x")).await.unwrap();
+    let outcome = response
         .body
         .collect(LIMIT, &MemoryBudget::new(LIMIT))
         .await;
@@ -92,11 +96,11 @@ async fn a_length_over_the_limit_is_refused_before_anything_is_read() {
         matches!(outcome, Err(BodyError::TooLong { limit: LIMIT })),
         "{outcome:?}"
     );
-    assert!(incoming.body.is_done() && client.0.pool.len() == 0);
+    assert!(response.body.has_released_connection() && client.0.pool.len() == 0);
 }
 
 #[tokio::test]
-async fn an_endless_body_is_given_up_at_the_limit() {
+async fn endless_body_is_closed_at_limit() {
     let (closed, is_closed) = tokio::sync::oneshot::channel();
     let closed = Mutex::new(Some(closed));
     let server = Server::start(move |mut peer, _| {
@@ -114,8 +118,8 @@ async fn an_endless_body_is_given_up_at_the_limit() {
         }
     })
     .await;
-    let mut incoming = server.client().send(post("x")).await.unwrap();
-    let outcome = incoming
+    let mut response = server.client().send(post("x")).await.unwrap();
+    let outcome = response
         .body
         .collect(LIMIT, &MemoryBudget::new(2 * LIMIT))
         .await;
@@ -124,19 +128,15 @@ async fn an_endless_body_is_given_up_at_the_limit() {
         "{outcome:?}"
     );
     let written = is_closed.await.unwrap();
-    // What the kernel holds for both sides is not ours; a client that went on reading would never
-    // get here.
-    assert!(
-        written < 16 * LIMIT,
-        "{written} bytes went into buffers on the way"
-    );
+    // Socket buffers hold more than the client read. A client without a limit would never close.
+    assert!(written < 16 * LIMIT, "{written} bytes");
 }
 
 #[tokio::test]
-async fn an_answer_for_which_there_is_no_room_says_so() {
-    let server = Server::answering(ok(&"x".repeat(500_000))).await;
-    let mut incoming = server.client().send(post("x")).await.unwrap();
-    let outcome = incoming
+async fn body_over_memory_budget_is_refused() {
+    let server = Server::responding(ok(&"x".repeat(500_000))).await;
+    let mut response = server.client().send(post("x")).await.unwrap();
+    let outcome = response
         .body
         .collect(LIMIT, &MemoryBudget::new(200_000))
         .await;
@@ -147,14 +147,14 @@ async fn an_answer_for_which_there_is_no_room_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_held_is_given_back_with_the_body() {
-    let server = Server::answering(ok(&"x".repeat(500_000))).await;
+async fn memory_budget_is_returned_with_body() {
+    let server = Server::responding(ok(&"x".repeat(500_000))).await;
     let budget = MemoryBudget::new(600_000);
     let client = server.client();
     for _ in 0..3 {
-        let mut incoming = client.send(post("x")).await.unwrap();
-        let (body, held) = incoming.body.collect(LIMIT, &budget).await.unwrap();
-        assert!(held.is_some() && body.len() == 500_000);
+        let mut response = client.send(post("x")).await.unwrap();
+        let (body, permit) = response.body.collect(LIMIT, &budget).await.unwrap();
+        assert!(permit.is_some() && body.len() == 500_000);
         assert!(!budget.has_room(None, 200_000));
     }
     assert!(budget.has_room(None, 600_000));
@@ -175,7 +175,7 @@ fn encoded(encoding: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn gzip_is_undone_of_several_parts_too() {
+async fn multi_member_gzip_is_decoded() {
     let large = "lorem ipsum ".repeat(50_000);
     let parts = [gzip(b"one "), gzip(b""), gzip(b"two")].concat();
     for (body, plain) in [
@@ -185,21 +185,21 @@ async fn gzip_is_undone_of_several_parts_too() {
         (gzip(b""), ""),
         (Vec::new(), ""),
     ] {
-        let server = Server::answering(encoded("gzip", &body)).await;
+        let server = Server::responding(encoded("gzip", &body)).await;
         let client = server.client();
         for _ in 0..2 {
-            assert!(text(client.send(post("x")).await.unwrap()).await == plain);
+            assert!(read_text(client.send(post("x")).await.unwrap()).await == plain);
         }
         assert_eq!(server.connections(), 1);
     }
 }
 
 #[tokio::test]
-async fn gzip_comes_through_as_it_arrives() {
-    let (go, gone) = tokio::sync::oneshot::channel::<()>();
-    let gone = Mutex::new(Some(gone));
+async fn gzip_is_decoded_incrementally() {
+    let (first_read, is_first_read) = tokio::sync::oneshot::channel::<()>();
+    let is_first_read = Mutex::new(Some(is_first_read));
     let server = Server::start(move |mut peer, _| {
-        let gone = lock(&gone).take();
+        let is_first_read = lock(&is_first_read).take();
         async move {
             peer.request().await;
             let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -211,33 +211,33 @@ async fn gzip_comes_through_as_it_arrives() {
                 peer.write(&[*byte]).await;
             }
             let sent = encoder.get_ref().len();
-            gone.unwrap().await.unwrap();
+            is_first_read.unwrap().await.unwrap();
             encoder.write_all(b"second").unwrap();
             let whole = encoder.finish().unwrap();
             peer.write(&whole[sent..]).await;
         }
     })
     .await;
-    let mut incoming = server.client().send(post("x")).await.unwrap();
+    let mut response = server.client().send(post("x")).await.unwrap();
     let mut plain = Vec::new();
     while plain != b"first" {
-        plain.extend(incoming.body.chunk().await.unwrap().unwrap());
+        plain.extend(response.body.chunk().await.unwrap().unwrap());
     }
-    go.send(()).unwrap();
-    while let Some(chunk) = incoming.body.chunk().await.unwrap() {
+    first_read.send(()).unwrap();
+    while let Some(chunk) = response.body.chunk().await.unwrap() {
         plain.extend(chunk);
     }
     assert_eq!(plain, b"firstsecond");
 }
 
 #[tokio::test]
-async fn a_gzip_bomb_meets_the_limit_on_what_it_inflates_to() {
+async fn gzip_bomb_is_refused_at_decoded_limit() {
     let bomb = gzip(&vec![0; 64 << 20]);
     assert!(bomb.len() < 100_000);
-    let server = Server::answering(encoded("gzip", &bomb)).await;
+    let server = Server::responding(encoded("gzip", &bomb)).await;
     let client = server.client();
-    let mut incoming = client.send(post("x")).await.unwrap();
-    let outcome = incoming
+    let mut response = client.send(post("x")).await.unwrap();
+    let outcome = response
         .body
         .collect(LIMIT, &MemoryBudget::new(2 * LIMIT))
         .await;
@@ -246,26 +246,31 @@ async fn a_gzip_bomb_meets_the_limit_on_what_it_inflates_to() {
         "{outcome:?}"
     );
 
-    let mut incoming = client.send(post("x")).await.unwrap();
+    let mut response = client.send(post("x")).await.unwrap();
     let mut largest = 0;
-    while let Some(chunk) = incoming.body.chunk().await.unwrap() {
+    while let Some(chunk) = response.body.chunk().await.unwrap() {
         largest = largest.max(chunk.len());
     }
-    assert!(largest <= 128 * 1024, "a piece of {largest} bytes");
+    assert!(largest <= 128 * 1024, "a chunk of {largest} bytes");
 }
 
 #[tokio::test]
-async fn damaged_gzip_is_no_answer() {
+async fn corrupt_gzip_is_an_error() {
     let whole = gzip("lorem ipsum ".repeat(100).as_bytes());
-    let mut wrong_sum = whole.clone();
-    let sum = wrong_sum.len() - 6;
-    wrong_sum[sum] ^= 1;
+    let mut wrong_checksum = whole.clone();
+    let checksum = wrong_checksum.len() - 6;
+    wrong_checksum[checksum] ^= 1;
     let garbage = [whole.as_slice(), b"garbage"].concat();
-    let cut = whole[..whole.len() - 9].to_vec();
-    for body in [cut, wrong_sum, b"not gzip at all".to_vec(), garbage] {
-        let error = failure_of(encoded("gzip", &body)).await;
+    let truncated = whole[..whole.len() - 9].to_vec();
+    for body in [
+        truncated,
+        wrong_checksum,
+        b"not gzip at all".to_vec(),
+        garbage,
+    ] {
+        let error = error_for(encoded("gzip", &body)).await;
         assert!(
-            matches!(error.kind, HttpErrorKind::Gzip { .. }),
+            matches!(error.kind, HttpErrorKind::CorruptGzip { .. }),
             "{error:?}"
         );
         assert_eq!(error.delivery, Delivery::Unknown);
@@ -273,12 +278,12 @@ async fn damaged_gzip_is_no_answer() {
 }
 
 #[tokio::test]
-async fn an_encoding_that_was_not_asked_for_is_no_answer_but_the_status_is_known() {
+async fn unsupported_encoding_fails_body_but_not_status() {
     for encoding in ["br", "zstd", "gzip, gzip", "deflate"] {
-        let server = Server::answering(encoded(encoding, b"whatever")).await;
-        let mut incoming = server.client().send(post("x")).await.unwrap();
-        assert_eq!(incoming.status, 200);
-        let error = incoming.body.chunk().await.unwrap_err();
+        let server = Server::responding(encoded(encoding, b"whatever")).await;
+        let mut response = server.client().send(post("x")).await.unwrap();
+        assert_eq!(response.status, 200);
+        let error = response.body.chunk().await.unwrap_err();
         assert!(error.to_string().contains(encoding), "{error}");
     }
 }

@@ -1,25 +1,25 @@
-//! Where answers send us, and that credentials do not go along.
+//! Redirects, and the rule that credentials never leave the origin.
 
 use super::super::HttpErrorKind;
-use super::super::redirect::place;
+use super::super::redirect::display_url;
 use super::*;
 use crate::delivery::Delivery;
 
-/// A server that sends everything but `/end` to where `location` says.
-async fn sending_to(status: u16, location: &str) -> Server {
-    let answer =
+/// Starts a server that redirects every request to `location`, except for `/end`.
+async fn redirecting_to(status: u16, location: &str) -> Server {
+    let redirect =
         format!("HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
     Server::start(move |mut peer, _| {
-        let answer = answer.clone();
+        let redirect = redirect.clone();
         async move {
             while let Some(request) = peer.request().await {
                 let is_end = request.starts_with("POST /end");
-                let answer = if is_end {
+                let response = if is_end {
                     ok("arrived")
                 } else {
-                    answer.clone()
+                    redirect.clone()
                 };
-                peer.write(answer.as_bytes()).await;
+                peer.write(response.as_bytes()).await;
             }
         }
     })
@@ -27,57 +27,57 @@ async fn sending_to(status: u16, location: &str) -> Server {
 }
 
 #[tokio::test]
-async fn only_307_and_308_are_followed_and_only_with_the_same_server() {
+async fn only_307_and_308_within_the_server_are_followed() {
     for status in [300, 301, 302, 303, 304, 307, 308] {
-        let server = sending_to(status, "/end?x=1").await;
+        let server = redirecting_to(status, "/end?x=1").await;
         let client = server.client();
-        let incoming = client.send(secret_post("body")).await.unwrap();
+        let response = client.send(secret_post("body")).await.unwrap();
         if status == 307 || status == 308 {
-            assert_eq!(text(incoming).await, "arrived");
-            assert_eq!(server.seen().matches(SECRET).count(), 2);
-            assert_eq!(server.seen().matches("\r\n\r\nbody").count(), 2);
+            assert_eq!(read_text(response).await, "arrived");
+            assert_eq!(server.received().matches(SECRET).count(), 2);
+            assert_eq!(server.received().matches("\r\n\r\nbody").count(), 2);
             assert_eq!(server.connections(), 1);
         } else {
-            assert_eq!(incoming.status, status);
-            assert_eq!(server.seen().matches("POST").count(), 1);
+            assert_eq!(response.status, status);
+            assert_eq!(server.received().matches("POST").count(), 1);
         }
     }
 }
 
 #[tokio::test]
-async fn no_redirect_takes_a_credential_to_another_server() {
-    let other = Server::answering(ok("stolen")).await;
-    let elsewhere = Server::start_at("127.0.0.2:0", |mut peer, _| async move {
-        peer.until_closed().await;
+async fn redirects_to_other_origins_are_not_followed() {
+    let other_port = Server::responding(ok("stolen")).await;
+    let other_address = Server::start_at("127.0.0.2:0", |mut peer, _| async move {
+        peer.wait_until_closed().await;
     })
     .await;
     for status in [300, 301, 302, 303, 304, 305, 307, 308] {
         for location in [
-            // Another port, another address, another name for the same, another scheme.
-            format!("http://{}/end", other.address),
-            format!("http://{}/end", elsewhere.address),
-            format!("http://localhost:{}/end", other.address.port()),
-            format!("https://{}/end", other.address),
-            format!("//{}/end", other.address),
-            format!("http://user:pass@{}/end?q=1", other.address),
-            format!("http://{0}%2f@{0}/end", other.address),
+            // Another port, another address, another name of the same host, another scheme.
+            format!("http://{}/end", other_port.address),
+            format!("http://{}/end", other_address.address),
+            format!("http://localhost:{}/end", other_port.address.port()),
+            format!("https://{}/end", other_port.address),
+            format!("//{}/end", other_port.address),
+            format!("http://user:pass@{}/end?q=1", other_port.address),
+            format!("http://{0}%2f@{0}/end", other_port.address),
             "file:///etc/passwd".to_owned(),
             "http://169.254.169.254/latest".to_owned(),
             "http://[::1]:1/".to_owned(),
             "data:text/plain,hello".to_owned(),
             "http://[broken".to_owned(),
         ] {
-            let server = sending_to(status, &location).await;
-            let incoming = server.client().send(secret_post("x")).await.unwrap();
-            assert_eq!(incoming.status, status, "{location}");
+            let server = redirecting_to(status, &location).await;
+            let response = server.client().send(secret_post("x")).await.unwrap();
+            assert_eq!(response.status, status, "{location}");
         }
     }
-    assert_eq!(other.connections() + elsewhere.connections(), 0);
+    assert_eq!(other_port.connections() + other_address.connections(), 0);
 }
 
 #[tokio::test]
-async fn the_same_host_under_another_name_or_port_is_another_server() {
-    let server = sending_to(307, "/end").await;
+async fn requests_to_other_origins_are_refused() {
+    let server = redirecting_to(307, "/end").await;
     let port = server.address.port();
     let client = client(Url::parse(&format!("http://localhost:{port}/end")).unwrap());
     for other in [
@@ -86,61 +86,64 @@ async fn the_same_host_under_another_name_or_port_is_another_server() {
         "http://localhost:1/end".to_owned(),
         format!("http://localhost.evil.test:{port}/end"),
     ] {
-        let request = || Outgoing {
+        let request = || HttpRequest {
             url: Some(Url::parse(&other).unwrap()),
             ..secret_post("x")()
         };
-        let error = failure(&client, request).await;
+        let error = expect_error(&client, request).await;
         assert_eq!(error.delivery, Delivery::NotSent);
         assert!(
             matches!(error.kind, HttpErrorKind::OtherOrigin { .. }),
             "{error:?}"
         );
     }
-    let request = || Outgoing {
+    let request = || HttpRequest {
         url: Some(Url::parse(&format!("http://LOCALHOST:{port}/end")).unwrap()),
         ..secret_post("x")()
     };
-    assert_eq!(text(client.send(request).await.unwrap()).await, "arrived");
+    assert_eq!(
+        read_text(client.send(request).await.unwrap()).await,
+        "arrived"
+    );
 }
 
 #[tokio::test]
-async fn a_circle_of_redirects_comes_to_an_end() {
-    let server = sending_to(307, "/again").await;
-    let incoming = server.client().send(post("x")).await.unwrap();
-    assert_eq!(incoming.status, 307);
-    assert_eq!(server.seen().matches("POST").count(), 6);
+async fn redirect_loop_ends() {
+    let server = redirecting_to(307, "/again").await;
+    let response = server.client().send(post("x")).await.unwrap();
+    assert_eq!(response.status, 307);
+    assert_eq!(server.received().matches("POST").count(), 6);
 }
 
 #[tokio::test]
-async fn credentials_are_not_sent_over_plain_http_but_to_this_machine() {
-    for far in [
+async fn credentials_over_plain_http_are_sent_only_to_loopback() {
+    for remote in [
         "http://192.0.2.1/",
         "http://server.test/",
         "http://localhost.test/",
     ] {
-        let error = failure(&client(Url::parse(far).unwrap()), secret_post("x")).await;
+        let error = expect_error(&client(Url::parse(remote).unwrap()), secret_post("x")).await;
         assert_eq!(error.delivery, Delivery::NotSent);
         assert!(error.to_string().contains("`https://`"), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
     }
-    let server = Server::answering(ok("hi")).await;
+    let server = Server::responding(ok("hi")).await;
     let port = server.address.port();
-    for near in [
+    for local in [
         format!("http://localhost:{port}/"),
         format!("http://127.0.0.1:{port}/"),
     ] {
-        let client = client(Url::parse(&near).unwrap());
+        let client = client(Url::parse(&local).unwrap());
         assert_eq!(
-            text(client.send(secret_post("x")).await.unwrap()).await,
+            read_text(client.send(secret_post("x")).await.unwrap()).await,
             "hi"
         );
     }
 }
 
 #[tokio::test]
-async fn headers_that_frame_a_message_are_not_taken_from_a_config() {
-    let server = Server::answering(ok("hi")).await;
+async fn framing_headers_are_refused() {
+    let server = Server::responding(ok("hi")).await;
     for name in [
         "content-length",
         "transfer-encoding",
@@ -150,11 +153,11 @@ async fn headers_that_frame_a_message_are_not_taken_from_a_config() {
     ] {
         let request = || {
             let mut request = post("x")();
-            let length = HeaderValue::from_static("5");
-            request.credential.insert(name, length);
+            let value = HeaderValue::from_static("5");
+            request.credential.insert(name, value);
             request
         };
-        let error = failure(&server.client(), request).await;
+        let error = expect_error(&server.client(), request).await;
         assert_eq!(error.delivery, Delivery::NotSent);
         assert!(error.to_string().contains(name), "{error}");
     }
@@ -162,7 +165,7 @@ async fn headers_that_frame_a_message_are_not_taken_from_a_config() {
 }
 
 #[test]
-fn addresses_that_cannot_be_used_are_refused_at_once() {
+fn unusable_urls_are_refused() {
     for (url, word) in [
         ("ftp://server.test/", "`https://`"),
         ("https://me:secret@server.test/", "headers"),
@@ -179,9 +182,9 @@ fn addresses_that_cannot_be_used_are_refused_at_once() {
 }
 
 #[test]
-fn an_address_is_shown_without_its_secrets_and_not_at_length() {
+fn displayed_url_has_no_secrets_and_is_truncated() {
     let url = Url::parse("https://me:secret@server.test:8/a/b?key=secret#c").unwrap();
-    assert_eq!(place(&url), "https://server.test:8/a/b");
+    assert_eq!(display_url(&url), "https://server.test:8/a/b");
     let url = Url::parse(&format!("https://server.test/{}", "x".repeat(1_000))).unwrap();
-    assert!(place(&url).chars().count() < 210);
+    assert!(display_url(&url).chars().count() < 210);
 }

@@ -1,4 +1,4 @@
-//! Whom we trust, who we are, and what is said when that does not fit.
+//! Trusted certificates, client certificates, and the errors of failed TLS handshakes.
 
 use std::path::PathBuf;
 
@@ -14,14 +14,14 @@ use super::super::error::{HttpErrorKind, TlsProblem};
 use super::*;
 use crate::delivery::Delivery;
 
-/// An authority, and a folder with its files.
+/// A certificate authority and a directory with its certificate as `ca.pem`.
 pub(super) struct Authority {
-    folder: TempDir,
+    directory: TempDir,
     issuer: Issuer<'static, KeyPair>,
     root: rcgen::Certificate,
 }
 
-/// Somebody's certificate and key.
+/// A certificate and its key.
 pub(super) struct Identity {
     cert: rcgen::Certificate,
     key: KeyPair,
@@ -33,17 +33,17 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let root = params.self_signed(&key).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("ca.pem"), root.pem()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("ca.pem"), root.pem()).unwrap();
         Self {
-            folder,
+            directory,
             issuer: Issuer::new(params, key),
             root,
         }
     }
 
     pub(super) fn file(&self) -> PathBuf {
-        self.folder.path().join("ca.pem")
+        self.directory.path().join("ca.pem")
     }
 
     pub(super) fn tls(&self) -> TlsConfig {
@@ -66,20 +66,21 @@ impl Authority {
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
+        let path = self.directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 }
 
 impl Identity {
-    /// What a server needs to show it; with `clients`, it asks for theirs.
-    pub(super) fn acceptor(&self, clients: Option<&Authority>) -> TlsAcceptor {
+    /// Returns an acceptor with this certificate. It requires client certificates that
+    /// `client_authority` signed, if there is one.
+    pub(super) fn acceptor(&self, client_authority: Option<&Authority>) -> TlsAcceptor {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .unwrap();
-        let builder = match clients {
+        let builder = match client_authority {
             Some(authority) => {
                 let mut roots = RootCertStore::empty();
                 roots.add(authority.root.der().clone()).unwrap();
@@ -95,8 +96,8 @@ impl Identity {
     }
 }
 
-/// Serves one connection after its handshake, and answers all of it with `hi`.
-pub(super) async fn greet(acceptor: &TlsAcceptor, stream: TcpStream) {
+/// Accepts a TLS connection and responds to each request with `hi`.
+pub(super) async fn serve_tls(acceptor: &TlsAcceptor, stream: TcpStream) {
     let Ok(mut stream) = acceptor.accept(stream).await else {
         return;
     };
@@ -106,24 +107,24 @@ pub(super) async fn greet(acceptor: &TlsAcceptor, stream: TcpStream) {
         .await
         .is_ok_and(|read| read > 0)
     {
-        if let Some(length) = whole_request(&buffer) {
+        if let Some(length) = request_length(&buffer) {
             buffer.drain(..length);
             stream.write_all(ok("hi").as_bytes()).await.ok();
         }
     }
 }
 
-async fn safe_server(acceptor: TlsAcceptor) -> (Server, Url) {
+async fn tls_server(acceptor: TlsAcceptor) -> (Server, Url) {
     let server = Server::start(move |peer, _| {
         let acceptor = acceptor.clone();
-        async move { greet(&acceptor, peer.stream).await }
+        async move { serve_tls(&acceptor, peer.stream).await }
     })
     .await;
     let url = format!("https://localhost:{}/mcp", server.address.port());
     (server, Url::parse(&url).unwrap())
 }
 
-fn problem(error: HttpError) -> TlsProblem {
+fn tls_problem(error: HttpError) -> TlsProblem {
     match error.kind {
         HttpErrorKind::Tls { problem, .. } => problem,
         other => panic!("{other}"),
@@ -131,19 +132,19 @@ fn problem(error: HttpError) -> TlsProblem {
 }
 
 #[tokio::test]
-async fn a_private_authority_is_trusted_where_it_was_named() {
+async fn private_authority_is_trusted_if_configured() {
     let authority = Authority::new();
-    let (server, url) = safe_server(authority.issue("localhost").acceptor(None)).await;
+    let (server, url) = tls_server(authority.issue("localhost").acceptor(None)).await;
     let by_entry = client_with(url.clone(), authority.tls(), Network::new());
     let file = Network::new().certificates(authority.file());
     let by_file = client_with(url.clone(), TlsConfig::default(), file);
-    let only = Network::new().certificates(authority.folder.path());
-    let only = only.without_platform_certificates();
-    let by_folder = client_with(url.clone(), TlsConfig::default(), only);
-    for client in [by_entry, by_file, by_folder] {
+    let directory = Network::new().certificates(authority.directory.path());
+    let directory = directory.without_platform_certificates();
+    let by_directory = client_with(url.clone(), TlsConfig::default(), directory);
+    for client in [by_entry, by_file, by_directory] {
         for _ in 0..3 {
             assert_eq!(
-                text(client.send(secret_post("x")).await.unwrap()).await,
+                read_text(client.send(secret_post("x")).await.unwrap()).await,
                 "hi"
             );
         }
@@ -151,21 +152,21 @@ async fn a_private_authority_is_trusted_where_it_was_named() {
     assert_eq!(server.connections(), 3);
 
     let other = Authority::new();
-    let stranger = client_with(url, other.tls(), Network::new());
-    let error = failure(&stranger, secret_post("x")).await;
+    let distrustful = client_with(url, other.tls(), Network::new());
+    let error = expect_error(&distrustful, secret_post("x")).await;
     assert_eq!(error.delivery, Delivery::NotSent);
     assert!(error.to_string().contains("`tls.ca`"), "{error}");
-    assert_eq!(problem(error), TlsProblem::UnknownIssuer);
+    assert_eq!(tls_problem(error), TlsProblem::UnknownIssuer);
 }
 
 #[tokio::test]
-async fn a_certificate_that_signed_itself_is_refused() {
+async fn self_signed_certificate_is_refused() {
     let key = KeyPair::generate().unwrap();
     for (is_ca, expected) in [
         (IsCa::NoCa, TlsProblem::UnknownIssuer),
         (
             IsCa::Ca(BasicConstraints::Unconstrained),
-            TlsProblem::Authority,
+            TlsProblem::CaCertificate,
         ),
     ] {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -173,15 +174,15 @@ async fn a_certificate_that_signed_itself_is_refused() {
         let cert = params.self_signed(&key).unwrap();
         let key = KeyPair::from_pem(&key.serialize_pem()).unwrap();
         let identity = Identity { cert, key };
-        let (_server, url) = safe_server(identity.acceptor(None)).await;
-        let error = failure(&client(url), secret_post("x")).await;
+        let (_server, url) = tls_server(identity.acceptor(None)).await;
+        let error = expect_error(&client(url), secret_post("x")).await;
         assert_eq!(error.delivery, Delivery::NotSent);
-        assert_eq!(problem(error), expected);
+        assert_eq!(tls_problem(error), expected);
     }
 }
 
 #[tokio::test]
-async fn certificates_for_another_name_or_another_time_are_refused() {
+async fn certificate_for_other_host_or_time_is_refused() {
     let authority = Authority::new();
     let expired = authority.issue_with("localhost", |params| {
         params.not_before = date_time_ymd(2000, 1, 1);
@@ -194,13 +195,13 @@ async fn certificates_for_another_name_or_another_time_are_refused() {
     let other = authority.issue("other.test");
     let mut problems = Vec::new();
     for identity in [expired, early, other] {
-        let (_server, url) = safe_server(identity.acceptor(None)).await;
+        let (_server, url) = tls_server(identity.acceptor(None)).await;
         let client = client_with(url, authority.tls(), Network::new());
-        let error = failure(&client, secret_post("x")).await;
+        let error = expect_error(&client, secret_post("x")).await;
         assert_eq!(error.delivery, Delivery::NotSent);
-        problems.push(problem(error));
+        problems.push(tls_problem(error));
     }
-    let [expired, early, TlsProblem::OtherName(names)] = problems.as_slice() else {
+    let [expired, early, TlsProblem::OtherHost(names)] = problems.as_slice() else {
         panic!("{problems:?}");
     };
     assert_eq!(*expired, TlsProblem::Expired);
@@ -209,83 +210,87 @@ async fn certificates_for_another_name_or_another_time_are_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_to_know_us_is_shown_our_certificate() {
+async fn client_certificate_is_sent_on_request() {
     let authority = Authority::new();
-    let ours = authority.issue("us");
-    let (_server, url) = safe_server(authority.issue("localhost").acceptor(Some(&authority))).await;
-    let with = TlsConfig {
-        cert: Some(authority.write("cert.pem", &ours.cert.pem())),
-        key: Some(authority.write("key.pem", &ours.key.serialize_pem())),
+    let identity = authority.issue("client");
+    let (_server, url) = tls_server(authority.issue("localhost").acceptor(Some(&authority))).await;
+    let tls = TlsConfig {
+        cert: Some(authority.write("cert.pem", &identity.cert.pem())),
+        key: Some(authority.write("key.pem", &identity.key.serialize_pem())),
         ..authority.tls()
     };
-    let client = client_with(url.clone(), with, Network::new());
-    assert_eq!(text(client.send(post("x")).await.unwrap()).await, "hi");
+    let client = client_with(url.clone(), tls, Network::new());
+    assert_eq!(read_text(client.send(post("x")).await.unwrap()).await, "hi");
 
     let without = client_with(url, authority.tls(), Network::new());
-    let error = failure(&without, post("x")).await;
+    let error = expect_error(&without, post("x")).await;
     assert!(error.to_string().contains("`tls.cert`"), "{error}");
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_used_are_named() {
+async fn errors_name_invalid_files() {
     let authority = Authority::new();
-    let ours = authority.issue("us");
+    let identity = authority.issue("client");
     let other = authority.issue("other");
-    let cert = authority.write("cert.pem", &ours.cert.pem());
+    let cert = authority.write("cert.pem", &identity.cert.pem());
     let key = authority.write("key.pem", &other.key.serialize_pem());
     let text = authority.write("text.pem", "no certificate");
-    let missing = authority.folder.path().join("missing.pem");
+    let missing = authority.directory.path().join("missing.pem");
     let ca = |path: &PathBuf| TlsConfig {
         ca: Some(path.clone()),
         ..TlsConfig::default()
     };
-    let own = |cert: &PathBuf, key: &PathBuf| TlsConfig {
+    let client_auth = |cert: &PathBuf, key: &PathBuf| TlsConfig {
         cert: Some(cert.clone()),
         key: Some(key.clone()),
         ..TlsConfig::default()
     };
-    let (_server, url) = safe_server(authority.issue("localhost").acceptor(None)).await;
+    let (_server, url) = tls_server(authority.issue("localhost").acceptor(None)).await;
     for (tls, name) in [
         (ca(&missing), "missing.pem"),
         (ca(&text), "text.pem"),
-        (own(&cert, &key), "cert.pem"),
-        (own(&cert, &text), "text.pem"),
-        (own(&missing, &key), "missing.pem"),
+        (client_auth(&cert, &key), "cert.pem"),
+        (client_auth(&cert, &text), "text.pem"),
+        (client_auth(&missing, &key), "missing.pem"),
     ] {
         let client = client_with(url.clone(), tls, Network::new());
-        let error = failure(&client, post("x")).await;
+        let error = expect_error(&client, post("x")).await;
         assert_eq!(error.delivery, Delivery::NotSent);
         assert!(error.to_string().contains(name), "{error}");
     }
-    let half = TlsConfig {
+    let without_key = TlsConfig {
         cert: Some(cert),
         ..TlsConfig::default()
     };
-    let error = failure(&client_with(url.clone(), half, Network::new()), post("x")).await;
+    let error = expect_error(
+        &client_with(url.clone(), without_key, Network::new()),
+        post("x"),
+    )
+    .await;
     assert!(error.to_string().contains("`tls.key`"), "{error}");
     let network = Network::new().certificates(missing);
-    let error = failure(&client_with(url, TlsConfig::default(), network), post("x")).await;
+    let error = expect_error(&client_with(url, TlsConfig::default(), network), post("x")).await;
     assert!(error.to_string().contains("missing.pem"), "{error}");
 }
 
 #[tokio::test]
-async fn plain_http_where_tls_is_expected_is_said_to_be() {
+async fn plain_http_server_is_reported_as_not_tls() {
     let server = Server::start(|mut peer, _| async move {
-        peer.more().await;
+        peer.read_more().await;
         peer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     })
     .await;
     let url = Url::parse(&format!("https://{}/", server.address)).unwrap();
-    let error = failure(&client(url), secret_post("x")).await;
+    let error = expect_error(&client(url), secret_post("x")).await;
     assert_eq!(error.delivery, Delivery::NotSent);
-    assert_eq!(problem(error), TlsProblem::NoTls);
-    assert!(!server.seen().contains("secret"));
+    assert_eq!(tls_problem(error), TlsProblem::NotTls);
+    assert!(!server.received().contains("secret"));
 }
 
 #[tokio::test]
-async fn a_redirect_from_https_to_http_is_not_followed() {
+async fn redirect_from_https_to_http_is_not_followed() {
     let authority = Authority::new();
-    let other = Server::answering(ok("stolen")).await;
+    let other = Server::responding(ok("stolen")).await;
     let acceptor = authority.issue("localhost").acceptor(None);
     let location = format!("http://localhost:{}/mcp", other.address.port());
     let server = Server::start(move |peer, _| {
@@ -293,18 +298,18 @@ async fn a_redirect_from_https_to_http_is_not_followed() {
         async move {
             let mut stream = acceptor.accept(peer.stream).await.unwrap();
             let mut buffer = Vec::new();
-            while whole_request(&buffer).is_none() {
+            while request_length(&buffer).is_none() {
                 stream.read_buf(&mut buffer).await.unwrap();
             }
-            let answer =
+            let redirect =
                 format!("HTTP/1.1 307 X\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
-            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.write_all(redirect.as_bytes()).await.unwrap();
         }
     })
     .await;
     let url = Url::parse(&format!("https://localhost:{}/mcp", server.address.port())).unwrap();
     let client = client_with(url, authority.tls(), Network::new());
-    let incoming = client.send(secret_post("x")).await.unwrap();
-    assert_eq!(incoming.status, 307);
+    let response = client.send(secret_post("x")).await.unwrap();
+    assert_eq!(response.status, 307);
     assert_eq!(other.connections(), 0);
 }

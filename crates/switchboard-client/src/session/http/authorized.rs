@@ -14,7 +14,7 @@ use crate::auth::LoginRequired;
 use crate::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Challenge, Credential,
 };
-use crate::http::{HttpClient, HttpError, Incoming, Outgoing};
+use crate::http::{HttpClient, HttpError, HttpRequest, HttpResponse};
 use switchboard_wire::id::ServerName;
 use switchboard_wire::redact::Redactor;
 
@@ -31,7 +31,7 @@ pub(crate) struct AuthorizedClient {
 
 /// A response, and the credential of its request.
 pub(super) struct AuthorizedResponse {
-    pub(super) incoming: Incoming,
+    pub(super) incoming: HttpResponse,
     credential: Credential,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum SendFailure {
 impl SendFailure {
     fn without_credential(error: AuthError) -> Self {
         if error.wants_login() {
-            Self::NeedsLogin(Box::new(LoginRequired::before_asking(&error)))
+            Self::NeedsLogin(Box::new(LoginRequired::without_credential(&error)))
         } else {
             Self::NoCredential(error)
         }
@@ -97,18 +97,14 @@ impl AuthorizedClient {
                 .credential(AuthRequest::new(&self.server, self.url.as_str()))
                 .await
                 .map_err(SendFailure::without_credential)?;
-            let outgoing = || Outgoing {
+            let request = || HttpRequest {
                 method: method.clone(),
                 url: url.cloned(),
                 headers: headers(),
                 credential: credential.headers().clone(),
                 body: body.clone(),
             };
-            let incoming = self
-                .client
-                .send(outgoing)
-                .await
-                .map_err(SendFailure::Http)?;
+            let incoming = self.client.send(request).await.map_err(SendFailure::Http)?;
             if is_auth_status(incoming.status) && rejections < MAX_AUTH_ATTEMPTS {
                 match self
                     .report_rejection(&incoming, &credential, rejections)
@@ -142,14 +138,15 @@ impl AuthorizedClient {
     /// Reports a rejected credential to the provider, which decides how to go on.
     async fn report_rejection(
         &self,
-        incoming: &Incoming,
+        incoming: &HttpResponse,
         credential: &Credential,
         previous_rejections: u32,
     ) -> AuthVerdict {
         let challenge = Challenge::from_headers(&incoming.headers);
         let status = incoming.status.as_u16();
         let refusal = AuthRefusal::new(&self.server, status, &challenge, credential);
-        self.auth.refused(refusal.after(previous_rejections)).await
+        let refusal = refusal.with_previous_refusals(previous_rejections);
+        self.auth.refused(refusal).await
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn read(
     }
     // Mask before cutting, or half of a secret could remain at the end.
     let mask = |text: &str| redactor.redact(&peer.context.redactor.redact(text));
-    let message = incoming.moved_to(url, mask).unwrap_or_else(|| {
+    let message = incoming.describe_redirect(url, mask).unwrap_or_else(|| {
         let text = readable_text(&body).map(|text| {
             let text = redactor.redact(&peer.excerpt(text.as_bytes()));
             format!(": {}", text.trim())

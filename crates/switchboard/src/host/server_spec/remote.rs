@@ -6,7 +6,7 @@ use switchboard_client::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential, RedactingProvider,
     StaticHeaders, WithStaticHeaders,
 };
-use switchboard_client::auth::{is_protocol_header, secret_parts};
+use switchboard_client::auth::{is_protocol_header, secrets_in_header};
 use switchboard_client::http::{
     HttpEndpoint, HttpTransport, TlsConfig, UrlError, parse_server_url,
 };
@@ -34,10 +34,11 @@ impl HostInner {
             hint: Some(url_hint(&error)),
             error: error.to_string(),
         })?;
-        let headers = StaticHeaders::of_entry(&config.headers).map_err(|error| FailureReason {
-            hint: error.hint(),
-            error: error.to_string(),
-        })?;
+        let headers =
+            StaticHeaders::from_entry(&config.headers).map_err(|error| FailureReason {
+                hint: error.hint(),
+                error: error.to_string(),
+            })?;
         let redactor = redactor(&url, config.headers.iter());
         let auth = self.auth_provider(spec, config, headers, &redactor);
         Ok(ServerEndpoint::Http(HttpEndpoint {
@@ -137,7 +138,7 @@ fn redactor<'a>(
 ) -> Redactor {
     let headers = headers.into_iter();
     let headers = headers.filter(|(name, _)| !is_protocol_header(name));
-    let headers = headers.flat_map(|(_, value)| secret_parts(value.expose()));
+    let headers = headers.flat_map(|(_, value)| secrets_in_header(value.expose()));
     let in_url = secrets_in_arguments(&[url.to_string()]).into_iter();
     let in_query = url.query_pairs();
     let in_query = in_query.flat_map(|(name, value)| secrets_in_variable(&name, &value));
