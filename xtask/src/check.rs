@@ -16,6 +16,16 @@ pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
             .args(WORKSPACE)
             .args(["--", "-D", "warnings"]),
     )?;
+    // An embedding program may need only one kind of server, or only in-process ones.
+    for features in ["", "http", "stdio"] {
+        let packages = ["-p", "switchboard", "-p", "switchboard-client"];
+        steps.run(
+            "features",
+            cargo(&["clippy", "--no-default-features", "--features", features])
+                .args(packages)
+                .args(["--", "-D", "warnings"]),
+        )?;
+    }
     steps.run(
         "docs",
         cargo(&["doc", "--no-deps"])

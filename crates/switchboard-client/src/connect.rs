@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+#[cfg(feature = "stdio")]
 use switchboard_process::{Launch, ProcessSupervisor};
 use switchboard_wire::encode::ListChangeFilter;
 use switchboard_wire::mcp::{Era, ServerHello};
@@ -26,7 +27,9 @@ use tokio_util::task::TaskTracker;
 use self::error::http_connect_error;
 use self::handshake::{FirstRequest, HandshakeError, negotiate_session};
 use crate::deadlines::Deadlines;
+#[cfg(feature = "http")]
 use crate::http::{HttpEndpoint, HttpTransport, Network};
+#[cfg(feature = "http")]
 use crate::session::http::Health;
 use crate::session::{Deadline, Session, SessionContext};
 
@@ -38,19 +41,23 @@ pub use self::negotiate::HandshakeRejection;
 #[derive(Clone)]
 pub enum Endpoint {
     /// A child process that speaks over stdin and stdout.
+    #[cfg(feature = "stdio")]
     Process(Launch),
     /// A server in this process.
     Local(Arc<dyn LocalServer>),
     /// A byte stream that the embedding program opens.
     Stream(Arc<dyn Connector>),
     /// A server behind a URL.
+    #[cfg(feature = "http")]
     Http(HttpEndpoint),
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            #[cfg(feature = "stdio")]
             Self::Process(launch) => f.debug_tuple("Process").field(launch).finish(),
+            #[cfg(feature = "http")]
             Self::Http(endpoint) => f.debug_tuple("Http").field(endpoint).finish(),
             Self::Local(_) => f.write_str("Local"),
             Self::Stream(_) => f.write_str("Stream"),
@@ -74,12 +81,15 @@ pub struct ClientContext {
     /// Time limits.
     pub deadlines: Deadlines,
     /// Starts child processes.
+    #[cfg(feature = "stdio")]
     pub supervisor: ProcessSupervisor,
     /// Tracks the tasks of all sessions.
     pub tasks: TaskTracker,
     /// Proxies and certificates.
+    #[cfg(feature = "http")]
     pub network: Arc<Network>,
     /// When an idle HTTP server is pinged.
+    #[cfg(feature = "http")]
     pub health: Health,
 }
 
@@ -107,23 +117,10 @@ pub async fn connect(
         context,
         until,
     };
-    let transport = match endpoint {
-        Endpoint::Http(http) => http.transport,
-        _ => return attempt.connect_negotiated(era).await,
-    };
-    if transport == HttpTransport::Sse2024 {
-        return attempt.connect_sse_2024().await;
-    }
-    match attempt.connect_negotiated(era).await {
-        Err(error @ ConnectError::NotStreamable(_)) if transport == HttpTransport::Detect => {
-            match attempt.connect_sse_2024().await {
-                Err(ConnectError::Unreachable(_) | ConnectError::NotStreamable(_)) => {
-                    Err(error.into_no_transport())
-                }
-                other => other,
-            }
-        }
-        other => other,
+    match endpoint {
+        #[cfg(feature = "http")]
+        Endpoint::Http(http) => attempt.connect_http(http, era).await,
+        _ => attempt.connect_negotiated(era).await,
     }
 }
 
@@ -136,15 +133,38 @@ struct ConnectInputs<'a> {
 }
 
 impl ConnectInputs<'_> {
-    /// Connects over HTTP+SSE of 2024-11-05, which has the legacy handshake only.
-    async fn connect_sse_2024(self) -> Result<LiveSession, ConnectError> {
-        self.open_and_shake_hands(FirstRequest::Initialize, HttpTransport::Sse2024)
-            .await
-    }
-
-    async fn connect_streamable(self, first: FirstRequest) -> Result<LiveSession, ConnectError> {
-        self.open_and_shake_hands(first, HttpTransport::Streamable)
-            .await
+    /// Connects over the HTTP transport of the endpoint, or finds out which one the URL accepts.
+    #[cfg(feature = "http")]
+    async fn connect_http(
+        self,
+        endpoint: &HttpEndpoint,
+        era: &mut Option<Era>,
+    ) -> Result<LiveSession, ConnectError> {
+        if endpoint.transport == HttpTransport::Sse2024 {
+            return self.open_and_shake_hands(FirstRequest::Initialize).await;
+        }
+        match self.connect_negotiated(era).await {
+            Err(error @ ConnectError::NotStreamable(_))
+                if endpoint.transport == HttpTransport::Detect =>
+            {
+                let sse_2024 = Endpoint::Http(HttpEndpoint {
+                    transport: HttpTransport::Sse2024,
+                    ..endpoint.clone()
+                });
+                let attempt = ConnectInputs {
+                    endpoint: &sse_2024,
+                    ..self
+                };
+                // HTTP+SSE of 2024-11-05 has the legacy handshake only.
+                match attempt.open_and_shake_hands(FirstRequest::Initialize).await {
+                    Err(ConnectError::Unreachable(_) | ConnectError::NotStreamable(_)) => {
+                        Err(error.into_no_transport())
+                    }
+                    other => other,
+                }
+            }
+            other => other,
+        }
     }
 
     /// Tries the handshake of the known era first, then the other one on a new connection.
@@ -153,10 +173,10 @@ impl ConnectInputs<'_> {
             Some(Era::Legacy) => FirstRequest::Initialize,
             Some(Era::Modern) | None => FirstRequest::Discover,
         };
-        let live = match self.connect_streamable(first).await {
+        let live = match self.open_and_shake_hands(first).await {
             // Some legacy servers exit when they receive `server/discover`.
             Err(ended @ ConnectError::SessionEnded { .. }) if first == FirstRequest::Discover => {
-                match self.connect_streamable(FirstRequest::Initialize).await {
+                match self.open_and_shake_hands(FirstRequest::Initialize).await {
                     // The server rejects `initialize`, so it is not such a legacy server: it
                     // crashed. Report the crash, which may be temporary, and not the rejection.
                     Err(ConnectError::Rejected(_)) => Err(ended),
@@ -169,7 +189,7 @@ impl ConnectInputs<'_> {
                     ConnectError::SessionEnded { .. }
                     | ConnectError::Rejected(_)
                     | ConnectError::NotStreamable(_) => {
-                        self.connect_streamable(FirstRequest::Discover).await
+                        self.open_and_shake_hands(FirstRequest::Discover).await
                     }
                     other => Err(other),
                 }
@@ -186,18 +206,14 @@ impl ConnectInputs<'_> {
         Ok(live)
     }
 
-    async fn open_and_shake_hands(
-        self,
-        first: FirstRequest,
-        transport: HttpTransport,
-    ) -> Result<LiveSession, ConnectError> {
+    async fn open_and_shake_hands(self, first: FirstRequest) -> Result<LiveSession, ConnectError> {
         let Self {
             endpoint,
             context,
             until,
         } = self;
         let started = Instant::now();
-        let opened = timeout_at(until, transport::open(endpoint, transport, context)).await;
+        let opened = timeout_at(until, transport::open(endpoint, context)).await;
         let mut live = opened.map_err(|_| ConnectError::TimedOut {
             limit: context.deadlines.startup,
             output: ServerOutput::default(),
@@ -247,7 +263,9 @@ async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &
                 context.tasks.spawn(listening);
             }
         }
+        #[cfg(feature = "http")]
         Session::StreamableHttp(http) => http.set_handshake(handshake).await,
+        #[cfg(feature = "http")]
         Session::Sse2024(sse) => sse.set_handshake(handshake),
         Session::Local(_) => {}
     }

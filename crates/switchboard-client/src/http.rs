@@ -29,12 +29,14 @@ use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 use url::{Position, Url};
 
+use crate::loopback::is_loopback;
+
 use self::body::RequestBody;
 use self::connect::Route;
 use self::pool::{Connection, Pool};
 
 pub use self::endpoint::{HttpEndpoint, HttpTransport, UrlError, parse_server_url};
-pub use self::network::{Network, ProxyError, is_loopback};
+pub use self::network::{Network, ProxyError};
 
 pub(crate) use self::body::{Body, BodyError};
 pub(crate) use self::error::{HttpError, HttpErrorKind};

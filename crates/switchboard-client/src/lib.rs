@@ -25,6 +25,9 @@
 //! ```
 
 #![forbid(unsafe_code)]
+// Without `http` or `stdio`, functions that only these transports call are unused. They are not gated one
+// by one.
+#![cfg_attr(not(all(feature = "http", feature = "stdio")), allow(dead_code))]
 
 pub mod auth;
 #[doc(hidden)]
@@ -35,7 +38,10 @@ mod connect_stage;
 mod deadlines;
 mod delivery;
 pub mod elicitation;
+#[cfg(feature = "http")]
 pub mod http;
+#[doc(hidden)]
+pub mod loopback;
 #[doc(hidden)]
 pub mod question_limit;
 mod rate_limit;

@@ -12,6 +12,7 @@
 
 mod deadline;
 mod error;
+#[cfg(feature = "http")]
 pub mod http;
 mod input_required;
 mod line;
@@ -59,6 +60,7 @@ use switchboard_wire::redact::Redactor;
 
 pub use deadline::Deadline;
 pub use error::{RequestError, SessionEnd, TransportFailure, unknown_ids_note};
+#[cfg(feature = "http")]
 use http::{Sse2024Session, StreamableHttpSession};
 pub use line::LineSession;
 use list_changes::{ListChangeKind, ListChanges};
@@ -124,8 +126,10 @@ pub struct ToolRequest<'a> {
 pub enum Session {
     /// A byte stream, such as stdio: newline-delimited JSON-RPC.
     Line(Arc<LineSession>),
+    #[cfg(feature = "http")]
     StreamableHttp(Arc<StreamableHttpSession>),
     /// HTTP+SSE of 2024-11-05.
+    #[cfg(feature = "http")]
     Sse2024(Arc<Sse2024Session>),
     /// A server in this process.
     Local(Arc<LocalSession>),
@@ -153,7 +157,9 @@ impl Session {
     fn backend(&self) -> Backend<'_> {
         match self {
             Self::Line(line) => Backend::JsonRpc(line.peer()),
+            #[cfg(feature = "http")]
             Self::StreamableHttp(http) => Backend::JsonRpc(http.peer()),
+            #[cfg(feature = "http")]
             Self::Sse2024(sse) => Backend::JsonRpc(sse.peer()),
             Self::Local(local) => Backend::Local(local),
         }
@@ -189,7 +195,7 @@ impl Session {
     /// Whether the server is reached over HTTP. Such a server may end the session between two
     /// requests.
     pub fn is_remote(&self) -> bool {
-        matches!(self, Self::StreamableHttp(_) | Self::Sse2024(_))
+        !matches!(self, Self::Line(_) | Self::Local(_))
     }
 
     /// Whether both handles belong to the same session.
@@ -221,6 +227,7 @@ impl Session {
         let result = self.query(&query).await?;
         let page = decode::page(&result, T::KEY, max_items, T::ITEM);
         let mut page = page.map_err(RequestError::InvalidResponse)?;
+        #[cfg(feature = "http")]
         if let Self::StreamableHttp(http) = self {
             T::register_header_params(&mut page, http);
         }
@@ -243,9 +250,11 @@ impl Session {
         let incomplete = {
             let (result, peer) = match self {
                 Self::Line(line) => (line.call_tool(request).await?, line.peer()),
+                #[cfg(feature = "http")]
                 Self::StreamableHttp(http) => {
                     (Box::pin(http.call_tool(request)).await?, http.peer())
                 }
+                #[cfg(feature = "http")]
                 Self::Sse2024(sse) => (Box::pin(sse.call_tool(request)).await?, sse.peer()),
                 Self::Local(local) => return Box::pin(local.call_tool(request)).await,
             };
@@ -317,7 +326,9 @@ impl Session {
     fn send_notification(&self, line: Vec<u8>) {
         match self {
             Self::Line(stream) => stream.send_notification(line),
+            #[cfg(feature = "http")]
             Self::StreamableHttp(http) => http.send_notification(line),
+            #[cfg(feature = "http")]
             Self::Sse2024(sse) => sse.send_notification(line),
             Self::Local(_) => {}
         }
@@ -358,7 +369,9 @@ impl Session {
     pub(crate) fn close(&self) {
         match self {
             Self::Line(line) => line.end(SessionEnd::Closed),
+            #[cfg(feature = "http")]
             Self::StreamableHttp(http) => http.end(SessionEnd::Closed),
+            #[cfg(feature = "http")]
             Self::Sse2024(sse) => sse.end(SessionEnd::Closed),
             Self::Local(local) => local.close(),
         }

@@ -5,6 +5,7 @@
 //! no child process outlives its host.
 
 mod builder;
+#[cfg(feature = "http")]
 mod claude_ai;
 mod interaction_handler;
 mod queries;
@@ -19,6 +20,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+#[cfg(feature = "stdio")]
 use switchboard_process::ProcessSupervisor;
 use switchboard_wire::memory_budget::MemoryBudget;
 use tokio::time::timeout;
@@ -62,6 +64,7 @@ struct HostInner {
     defaults: ServerDefaults,
     /// Limits the memory of messages in flight, across all servers.
     budget: MemoryBudget,
+    #[cfg(feature = "stdio")]
     children: ProcessSupervisor,
     /// Changes when the machine resumes from suspend.
     resumed: tokio::sync::watch::Receiver<u64>,
@@ -72,6 +75,7 @@ struct HostInner {
 impl Drop for HostInner {
     fn drop(&mut self) {
         self.state.stop.cancel();
+        #[cfg(feature = "stdio")]
         self.children.kill_all();
     }
 }
@@ -163,6 +167,7 @@ impl Host {
         let children = state.deadlines.exit_after_eof + state.deadlines.exit_after_term;
         // Children are killed below even if a task does not stop in time.
         let _ = timeout(children + SHUTDOWN_GRACE, state.tasks.wait()).await;
+        #[cfg(feature = "stdio")]
         self.inner.children.shut_down().await;
         state.events.close();
     }

@@ -38,12 +38,18 @@
 //! | authorize requests to remote servers | [`auth`], [`HostBuilder::auth`] |
 //! | observe the host | [`Host::events`], [`Host::status`], `tracing` |
 //!
+//! The features `http` (servers behind a URL) and `stdio` (servers as child processes) are on by default. A
+//! program that needs only one kind, or only [in-process servers](in_process), turns the others off.
+//!
 //! The library never prints and reads neither the environment nor the home directory. The embedding
 //! program passes in what it may use.
 //!
 //! [`Registry::register_management_tools`]: registry::Registry::register_management_tools
 
 #![forbid(unsafe_code)]
+// Without `http` or `stdio`, functions that only these transports call are unused. They are not gated one
+// by one.
+#![cfg_attr(not(all(feature = "http", feature = "stdio")), allow(dead_code))]
 
 pub mod cache;
 pub mod call;
@@ -51,6 +57,7 @@ mod call_context;
 pub mod catalog;
 pub mod content;
 pub mod event;
+#[cfg(all(feature = "http", feature = "stdio"))]
 mod headers_helper;
 pub mod host;
 mod host_state;
@@ -61,6 +68,7 @@ pub mod limits;
 mod management_tools;
 pub mod mention;
 pub mod permission;
+#[cfg(feature = "stdio")]
 pub mod process;
 pub mod query;
 pub mod registry;
@@ -94,6 +102,7 @@ pub mod sampling {
     pub use switchboard_client::sampling::{IncludeContext, SamplingRequest};
 }
 
+#[cfg(feature = "http")]
 pub mod network {
     //! Proxies and certificates for connections to remote servers.
 

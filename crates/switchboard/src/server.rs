@@ -9,6 +9,7 @@ mod change_events;
 pub(crate) mod connect;
 mod connect_hint;
 pub(crate) mod environment;
+#[cfg(feature = "stdio")]
 mod launch;
 pub(crate) mod listing_cache;
 mod listing_refresh;

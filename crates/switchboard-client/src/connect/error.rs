@@ -5,6 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
+#[cfg(feature = "stdio")]
 use switchboard_process::SpawnError;
 
 use super::negotiate::HandshakeRejection;
@@ -16,6 +17,7 @@ use crate::session::{RequestError, TransportFailure};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConnectError {
     /// The child process was not started.
+    #[cfg(feature = "stdio")]
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// The embedder's [`Connector`](switchboard_wire::Connector) failed.
@@ -85,6 +87,7 @@ impl ConnectError {
     /// Whether another attempt would fail for the same reason.
     pub fn is_permanent(&self) -> bool {
         match self {
+            #[cfg(feature = "stdio")]
             Self::Spawn(error) => !matches!(error, SpawnError::Other { .. }),
             Self::Defective(_) | Self::Rejected(_) | Self::NeedsLogin(_) => true,
             Self::Connector(_)
@@ -104,7 +107,9 @@ impl ConnectError {
     /// The stage that failed.
     pub fn stage(&self) -> ConnectStage {
         match self {
-            Self::Spawn(_) | Self::Connector(_) | Self::Defective(_) => ConnectStage::Open,
+            #[cfg(feature = "stdio")]
+            Self::Spawn(_) => ConnectStage::Open,
+            Self::Connector(_) | Self::Defective(_) => ConnectStage::Open,
             Self::Unreachable(failure)
             | Self::NotStreamable(failure)
             | Self::NoHttpTransport(failure) => failure.stage,
@@ -128,6 +133,7 @@ impl ConnectError {
     }
 
     /// The error for a URL at which both HTTP transports failed. `self` is that of streamable HTTP.
+    #[cfg(feature = "http")]
     pub(super) fn into_no_transport(self) -> Self {
         match self {
             Self::NotStreamable(failure) => Self::NoHttpTransport(failure),

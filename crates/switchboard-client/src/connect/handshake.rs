@@ -11,6 +11,7 @@ use super::negotiate::{
     AfterProbe, HandshakeRejection, ProbeOutcome, ProbeRequest, after_initialize, after_probe,
 };
 use crate::deadlines::Deadlines;
+#[cfg(feature = "http")]
 use crate::session::http::{Sse2024Session, StreamableHttpSession};
 use crate::session::{Deadline, LineSession, RequestError, Session, TransportFailure};
 use switchboard_wire::decode;
@@ -84,6 +85,7 @@ impl HandshakeTransport for Arc<LineSession> {
     }
 }
 
+#[cfg(feature = "http")]
 impl HandshakeTransport for Arc<StreamableHttpSession> {
     async fn discover(
         &self,
@@ -120,10 +122,12 @@ pub(super) async fn negotiate_session(
 ) -> Result<Option<ServerHello>, HandshakeError> {
     let handshake = match session {
         Session::Line(line) => shake_hands(line, first, remaining, deadlines).await?,
+        #[cfg(feature = "http")]
         Session::StreamableHttp(http) => {
             // Boxed because this future is larger than those of the other transports.
             Box::pin(shake_hands(http, first, remaining, deadlines)).await?
         }
+        #[cfg(feature = "http")]
         Session::Sse2024(sse) => initialize_sse_2024(sse, remaining).await?,
         Session::Local(_) => return Ok(None),
     };
@@ -131,6 +135,7 @@ pub(super) async fn negotiate_session(
 }
 
 /// Performs the handshake of HTTP+SSE of 2024-11-05, which is always `initialize`.
+#[cfg(feature = "http")]
 async fn initialize_sse_2024(
     session: &Arc<Sse2024Session>,
     remaining: Duration,

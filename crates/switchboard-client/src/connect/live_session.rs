@@ -6,7 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use switchboard_process::{ChildProcess, ExitOutcome};
+#[cfg(feature = "stdio")]
+use switchboard_process::ChildProcess;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -19,16 +20,11 @@ use crate::stderr::StderrTail;
 /// Time to wait for a child's exit code and the rest of its stderr after its stdout ended.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
-/// The child process of a stdio server.
-pub(super) struct Child {
-    pub(super) process: ChildProcess,
-    pub(super) stderr: StderrTail,
-}
-
 /// An open session with its child process, if it has one. Dropping it ends both.
 pub struct LiveSession {
     /// The session.
     pub session: Session,
+    #[cfg(feature = "stdio")]
     process: Option<ChildProcess>,
     /// The last lines that the child wrote to stderr.
     pub stderr: Option<StderrTail>,
@@ -42,22 +38,25 @@ pub struct LiveSession {
 }
 
 impl LiveSession {
-    pub(super) fn new(
-        session: Session,
-        child: Option<Child>,
-        deadlines: Deadlines,
-        stop: CancellationToken,
-    ) -> Self {
-        let (process, stderr) = child.map(|child| (child.process, child.stderr)).unzip();
+    pub(super) fn new(session: Session, deadlines: Deadlines, stop: CancellationToken) -> Self {
         Self {
             session,
-            process,
-            stderr,
+            #[cfg(feature = "stdio")]
+            process: None,
+            stderr: None,
             deadlines,
             stop,
             opened_at: Instant::now(),
             attempt: ConnectAttempt::default(),
         }
+    }
+
+    /// Adds the child process that serves the session.
+    #[cfg(feature = "stdio")]
+    pub(super) fn with_child(mut self, process: ChildProcess, stderr: StderrTail) -> Self {
+        self.process = Some(process);
+        self.stderr = Some(stderr);
+        self
     }
 
     /// The time since the transport was opened.
@@ -66,14 +65,17 @@ impl LiveSession {
     }
 
     /// Ends the session, then the child: closes stdin, waits, sends SIGTERM, waits, sends SIGKILL.
+    #[cfg_attr(not(feature = "stdio"), expect(unused_mut))]
     pub async fn shut_down(mut self) {
         let session = self.session.clone();
         // Send pending cancellations, or the server keeps executing the cancelled calls.
         let _ = timeout(self.deadlines.exit_after_eof, session.flush_notifications()).await;
         self.session.close();
+        #[cfg(feature = "http")]
         if let Session::StreamableHttp(http) = session {
             http.delete_session(self.deadlines.exit_after_eof).await;
         }
+        #[cfg(feature = "stdio")]
         if let Some(process) = self.process.take() {
             process
                 .shut_down(
@@ -87,7 +89,8 @@ impl LiveSession {
 
     /// Whether the server is a child process of this program.
     pub fn has_child(&self) -> bool {
-        self.process.is_some()
+        // Every child has a stderr.
+        self.stderr.is_some()
     }
 
     /// Waits until the session or its child ends. A descendant may keep the stdout of a dead child
@@ -106,10 +109,12 @@ impl LiveSession {
     }
 
     async fn child_ended(&mut self) {
-        match &mut self.process {
-            Some(process) => drop(process.wait().await),
-            None => std::future::pending().await,
+        #[cfg(feature = "stdio")]
+        if let Some(process) = &mut self.process {
+            process.wait().await;
+            return;
         }
+        std::future::pending::<()>().await;
     }
 
     /// Returns why the session ended: the exit code of the child, its last output, or the transport
@@ -134,9 +139,14 @@ impl LiveSession {
         ConnectError::SessionEnded { reason, output }
     }
 
-    async fn exit_outcome(&mut self) -> Option<ExitOutcome> {
-        let process = self.process.as_mut()?;
-        timeout(EXIT_GRACE, process.wait()).await.ok()
+    /// Describes how the child exited, if it did.
+    async fn exit_outcome(&mut self) -> Option<String> {
+        #[cfg(feature = "stdio")]
+        if let Some(process) = &mut self.process {
+            let exit = timeout(EXIT_GRACE, process.wait()).await.ok()?;
+            return Some(exit.to_string());
+        }
+        None
     }
 
     /// The output of the server after its stderr was read to the end.

@@ -7,59 +7,63 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "stdio")]
 use switchboard_process::Launch;
 use switchboard_wire::{ByteStreams, Connector};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::error::{ConnectError, http_connect_error};
-use super::live_session::{Child, LiveSession};
+use super::error::ConnectError;
+#[cfg(feature = "http")]
+use super::error::http_connect_error;
+use super::live_session::LiveSession;
 use super::{ClientContext, Endpoint};
+#[cfg(feature = "http")]
 use crate::http::{HttpClient, HttpEndpoint, HttpTransport, Target};
+#[cfg(feature = "http")]
+use crate::session::TransportFailure;
+#[cfg(feature = "http")]
 use crate::session::http::{AuthorizedClient, Sse2024Session, StreamableHttpSession};
-use crate::session::{LineSession, LocalSession, Session, TransportFailure};
+use crate::session::{LineSession, LocalSession, Session};
+#[cfg(feature = "stdio")]
 use crate::stderr::StderrTail;
 
-/// Opens the transport of an endpoint. `http_transport` is used for servers behind a URL.
+/// Opens the transport of an endpoint.
 pub(super) async fn open(
     endpoint: &Endpoint,
-    http_transport: HttpTransport,
     context: &ClientContext,
 ) -> Result<LiveSession, ConnectError> {
     // Independent of the token with which the owner stops the server: stderr is read until the
     // process has exited.
     let stop = CancellationToken::new();
-    let (session, child) = match endpoint {
-        Endpoint::Process(launch) => {
-            let (streams, child) = start_child(launch, context, &stop).await?;
-            (spawn_line_session(streams, context, &stop), Some(child))
-        }
+    let session = match endpoint {
+        #[cfg(feature = "stdio")]
+        Endpoint::Process(launch) => return open_child(launch, context, stop).await,
         Endpoint::Stream(connector) => {
             let streams = open_stream(connector.as_ref(), context.deadlines.startup).await?;
-            (spawn_line_session(streams, context, &stop), None)
+            spawn_line_session(streams, context, &stop)
         }
         Endpoint::Local(server) => {
             let (limits, tasks) = (&context.session.limits, &context.tasks);
             let opened = LocalSession::open(Arc::clone(server), limits, tasks, stop.child_token());
-            let session = opened.map_err(ConnectError::Defective)?;
-            (Session::Local(session), None)
+            Session::Local(opened.map_err(ConnectError::Defective)?)
         }
+        #[cfg(feature = "http")]
         Endpoint::Http(endpoint) => {
-            let opening = open_http(endpoint, http_transport, context, stop.child_token());
             // Boxed because this future is larger than those of the other transports.
-            (Box::pin(opening).await?, None)
+            Box::pin(open_http(endpoint, context, stop.child_token())).await?
         }
     };
-    let deadlines = context.deadlines.clone();
-    Ok(LiveSession::new(session, child, deadlines, stop))
+    Ok(LiveSession::new(session, context.deadlines.clone(), stop))
 }
 
 /// Starts a child and a task that keeps the end of its stderr.
-async fn start_child(
+#[cfg(feature = "stdio")]
+async fn open_child(
     launch: &Launch,
     context: &ClientContext,
-    stop: &CancellationToken,
-) -> Result<(ByteStreams, Child), ConnectError> {
+    stop: CancellationToken,
+) -> Result<LiveSession, ConnectError> {
     let (process, pipes) = context.supervisor.start(launch.clone()).await?;
     let stderr = StderrTail::spawn(
         pipes.stderr,
@@ -72,7 +76,9 @@ async fn start_child(
         reader: Box::new(pipes.stdout),
         writer: Box::new(pipes.stdin),
     };
-    Ok((streams, Child { process, stderr }))
+    let session = spawn_line_session(streams, context, &stop);
+    let live = LiveSession::new(session, context.deadlines.clone(), stop);
+    Ok(live.with_child(process, stderr))
 }
 
 fn spawn_line_session(
@@ -98,9 +104,9 @@ async fn open_stream(
     }
 }
 
+#[cfg(feature = "http")]
 async fn open_http(
     endpoint: &HttpEndpoint,
-    transport: HttpTransport,
     context: &ClientContext,
     stop: CancellationToken,
 ) -> Result<Session, ConnectError> {
@@ -115,7 +121,7 @@ async fn open_http(
     let (server, url) = (context.session.server.clone(), endpoint.url.clone());
     let client = AuthorizedClient::new(server, url, client, Arc::clone(&endpoint.auth));
     let session = context.session.clone();
-    if transport == HttpTransport::Sse2024 {
+    if endpoint.transport == HttpTransport::Sse2024 {
         let opened = Sse2024Session::open(client, session, tasks, stop, &context.health).await;
         return opened.map(Session::Sse2024).map_err(http_connect_error);
     }

@@ -9,7 +9,7 @@ use std::fmt;
 
 use url::{Host, Url};
 
-use crate::http::is_loopback;
+use crate::loopback::is_loopback;
 
 /// A longer URL is refused.
 const MAX_URL_BYTES: usize = 8 * 1024;

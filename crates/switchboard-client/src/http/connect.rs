@@ -22,9 +22,10 @@ use tokio_util::task::TaskTracker;
 use url::Host;
 
 use super::error::{HttpError, HttpErrorKind, TlsProblem};
-use super::network::{Network, Proxy, is_loopback};
+use super::network::{Network, Proxy};
 use super::pool::Connection;
 use super::tls::TlsConfig;
+use crate::loopback::is_loopback;
 
 /// Maximum size of hyper's read buffer.
 const MAX_BUFFER_BYTES: usize = 256 * 1024;

@@ -19,6 +19,8 @@ use percent_encoding::percent_decode_str;
 use tokio_rustls::rustls::RootCertStore;
 use url::{Host, Url};
 
+use crate::loopback::is_loopback;
+
 /// Proxies and trusted certificates for connections to remote servers. The default uses no proxy and
 /// trusts the certificates of the platform.
 #[derive(Clone, Default)]
@@ -122,20 +124,6 @@ impl fmt::Debug for Network {
             .field("no_proxy", &self.no_proxy)
             .field("certificates", &self.certificates)
             .finish_non_exhaustive()
-    }
-}
-
-/// Returns whether a host is this machine: `localhost` or a loopback address.
-pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
-    match host {
-        Host::Domain(name) => {
-            let name = name.as_ref();
-            name.strip_suffix('.')
-                .unwrap_or(name)
-                .eq_ignore_ascii_case("localhost")
-        }
-        Host::Ipv4(address) => address.is_loopback(),
-        Host::Ipv6(address) => address.is_loopback(),
     }
 }
 

@@ -1,11 +1,14 @@
 //! The four listings of the protocol: tools, resources, resource templates, prompts.
 
+#[cfg(feature = "http")]
 use super::http::StreamableHttpSession;
 use super::list_changes::ListChangeKind;
 use switchboard_wire::Limits;
 use switchboard_wire::LocalServer;
 use switchboard_wire::decode;
-use switchboard_wire::decode::{DecodeItem, Page};
+use switchboard_wire::decode::DecodeItem;
+#[cfg(feature = "http")]
+use switchboard_wire::decode::Page;
 use switchboard_wire::mcp::{
     Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
 };
@@ -45,6 +48,7 @@ pub trait ListItem: Sized + Send + Sync + 'static {
 
     /// Records which tool arguments an HTTP session must repeat in headers, and removes tools that
     /// cannot be called over HTTP. Does nothing for other items.
+    #[cfg(feature = "http")]
     fn register_header_params(_: &mut Page<Self>, _: &StreamableHttpSession) {}
 }
 
@@ -105,6 +109,7 @@ impl ListItem for ToolDefinition {
         &self.name
     }
 
+    #[cfg(feature = "http")]
     fn register_header_params(page: &mut Page<Self>, session: &StreamableHttpSession) {
         session.filter_tools_for_http(page);
     }

@@ -128,7 +128,9 @@ impl Session {
     ) -> Result<RawResult, RequestError> {
         match self {
             Self::Line(line) => line.query(query, responses, deadline).await,
+            #[cfg(feature = "http")]
             Self::StreamableHttp(http) => Box::pin(http.query(query, responses, deadline)).await,
+            #[cfg(feature = "http")]
             Self::Sse2024(sse) => Box::pin(sse.query(query, responses, deadline)).await,
             Self::Local(_) => Err(RequestError::ErrorResponse(ErrorObject::new(
                 ErrorObject::METHOD_NOT_FOUND,

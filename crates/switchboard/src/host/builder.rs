@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use switchboard_client::auth::AuthProvider;
+#[cfg(feature = "http")]
 use switchboard_client::http::Network;
 use switchboard_client::wire_tap::WireTap;
+#[cfg(feature = "http")]
+use switchboard_config::RemoteKind;
 use switchboard_config::{
-    HostConfig, InvalidServerName, LaunchSpec, Profile, RemoteKind, Scope, ServerConfig,
-    ServerEntry, Trust,
+    HostConfig, InvalidServerName, LaunchSpec, Profile, Scope, ServerConfig, ServerEntry, Trust,
 };
+#[cfg(feature = "stdio")]
 use switchboard_process::{
     Guardian, HostId, ProcessSupervisor, Spawning, Subreaper, SupervisorOptions,
 };
@@ -52,8 +55,11 @@ pub struct HostBuilder {
     limits: Limits,
     deadlines: Deadlines,
     result_store: Option<Arc<dyn ResultStore>>,
+    #[cfg(feature = "stdio")]
     host_id: HostId,
+    #[cfg(feature = "stdio")]
     subreaper: Option<Subreaper>,
+    #[cfg(feature = "stdio")]
     guardian: Option<Guardian>,
     suspend_clock: SuspendClock,
     /// The first invalid name or pattern, which `start` returns.
@@ -94,8 +100,11 @@ impl Default for HostBuilder {
             limits: Limits::default(),
             deadlines: Deadlines::default(),
             result_store: None,
+            #[cfg(feature = "stdio")]
             host_id: HostId::new(),
+            #[cfg(feature = "stdio")]
             subreaper: None,
+            #[cfg(feature = "stdio")]
             guardian: None,
             suspend_clock: Arc::new(time_suspended),
             error: None,
@@ -106,6 +115,7 @@ impl Default for HostBuilder {
 /// Servers.
 impl HostBuilder {
     /// Adds a local server: a program that speaks MCP on stdin and stdout.
+    #[cfg(feature = "stdio")]
     pub fn stdio<A: Into<String>>(
         self,
         name: impl AsRef<str>,
@@ -116,11 +126,13 @@ impl HostBuilder {
     }
 
     /// Adds a remote server with the transport Streamable HTTP.
+    #[cfg(feature = "http")]
     pub fn http(self, name: impl AsRef<str>, url: impl Into<String>) -> Self {
         self.server(name, ServerConfig::remote(url, RemoteKind::Http))
     }
 
     /// Adds a remote server with the HTTP+SSE transport of protocol version 2024-11-05.
+    #[cfg(feature = "http")]
     pub fn sse(self, name: impl AsRef<str>, url: impl Into<String>) -> Self {
         self.server(name, ServerConfig::remote(url, RemoteKind::Sse))
     }
@@ -284,6 +296,7 @@ impl HostBuilder {
     }
 
     /// Sets proxies and trusted certificates for connections to remote servers.
+    #[cfg(feature = "http")]
     pub fn network(mut self, network: Network) -> Self {
         self.defaults.network = Arc::new(network);
         self
@@ -300,6 +313,7 @@ impl HostBuilder {
     /// Sets the provider of the bearer token of the user's claude.ai account. The host uses the
     /// token only for entries of the type `claudeai-proxy`, and sends it only to claude.ai and the
     /// [allowed origins](Self::claude_ai_origins). Without a provider such servers require a login.
+    #[cfg(feature = "http")]
     pub fn claude_ai_account(mut self, account: impl AuthProvider) -> Self {
         self.defaults.claude_ai_account = Some(Arc::new(account));
         self
@@ -307,6 +321,7 @@ impl HostBuilder {
 
     /// Adds URLs whose origins may receive the token of the claude.ai account. Config files cannot
     /// add origins.
+    #[cfg(feature = "http")]
     pub fn claude_ai_origins<A: AsRef<str>>(mut self, urls: impl IntoIterator<Item = A>) -> Self {
         for url in urls {
             self.defaults.claude_ai_origins.allow(url.as_ref());
@@ -346,12 +361,14 @@ impl HostBuilder {
 
     /// Sets the id that marks the children of this host; see [`process`](crate::process). Must be
     /// unique. Default: a new random id.
+    #[cfg(feature = "stdio")]
     pub fn host_id(mut self, host_id: HostId) -> Self {
         self.host_id = host_id;
         self
     }
 
     /// Also reaps orphaned descendants of children. Affects the whole process; see [`Subreaper`].
+    #[cfg(feature = "stdio")]
     pub fn subreaper(mut self, subreaper: Subreaper) -> Self {
         self.subreaper = Some(subreaper);
         self
@@ -359,6 +376,7 @@ impl HostBuilder {
 
     /// Starts a guardian process with the first child. The guardian kills the children if this
     /// process is killed.
+    #[cfg(feature = "stdio")]
     pub fn guardian(mut self, guardian: Guardian) -> Self {
         self.guardian = Some(guardian);
         self
@@ -416,6 +434,7 @@ impl HostBuilder {
             self.deadlines.clamped(),
             self.result_store,
         ));
+        #[cfg(feature = "stdio")]
         let children = ProcessSupervisor::new(SupervisorOptions {
             host: self.host_id,
             subreaper: self.subreaper,
@@ -425,6 +444,7 @@ impl HostBuilder {
                 Profile::Local => Spawning::Allowed,
             },
         });
+        #[cfg(feature = "stdio")]
         children.spawn_orphan_reaper(&state.tasks, state.stop.clone());
         let (resumed_sender, resumed) = tokio::sync::watch::channel(0);
         let stop = state.stop.clone();
@@ -435,6 +455,7 @@ impl HostBuilder {
             configured: Mutex::new(ConfiguredServers::default()),
             defaults: self.defaults,
             budget: MemoryBudget::new(state.limits.memory_bytes),
+            #[cfg(feature = "stdio")]
             children,
             resumed,
             retry_slots: Arc::new(RetrySlots::new()),

@@ -3,7 +3,8 @@
 //! Pure: it neither connects nor knows the account's bearer token. Invariant: a URL whose origin is
 //! not in [`AllowedOrigins`] is rejected, so the token is never sent to another origin.
 
-use switchboard_client::http::{UrlError, is_loopback, parse_server_url};
+use switchboard_client::http::{UrlError, parse_server_url};
+use switchboard_client::loopback::is_loopback;
 use url::{Origin, Url};
 
 use super::server_spec::remote::url_hint;

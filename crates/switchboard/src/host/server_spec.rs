@@ -3,6 +3,7 @@
 //! Invariant: an entry that is disabled, not approved or invalid gets [`ServerEndpoint::None`], so
 //! that nothing can connect to it.
 
+#[cfg(feature = "http")]
 pub(super) mod remote;
 
 use std::collections::BTreeMap;
@@ -12,14 +13,16 @@ use std::time::Duration;
 
 use switchboard_client::auth::AuthProvider;
 use switchboard_client::connect::ClientContext;
+#[cfg(feature = "http")]
 use switchboard_client::http::Network;
 use switchboard_client::question_limit::QuestionLimits;
 use switchboard_client::session::SessionContext;
+#[cfg(feature = "http")]
 use switchboard_client::session::http::Health;
 use switchboard_client::wire_tap::WireTap;
 use switchboard_config::{
     InheritEnv, LaunchDecision, LaunchSpec, PinnedProgram, Profile, Scope, Secret, ServerEntry,
-    SourcePos, TransportConfig, secrets_in_arguments, secrets_in_variable,
+    SourcePos, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
 };
 use switchboard_wire::ServerInstance;
 use switchboard_wire::mcp::{Implementation, LogLevel};
@@ -29,6 +32,7 @@ use super::HostInner;
 use super::interaction_handler::InteractionHandler;
 use crate::cache::{InMemoryServerCache, ServerCache, server_cache_key};
 use crate::catalog::ServerKey;
+#[cfg(feature = "http")]
 use crate::host::claude_ai::AllowedOrigins;
 use crate::id::ServerName;
 use crate::limits::{Deadlines, MAX_COUNT};
@@ -54,14 +58,17 @@ pub(super) struct ServerDefaults {
     pub(super) log_level: Option<LogLevel>,
     pub(super) retry_mode: RetryMode,
     pub(super) profile: Profile,
+    #[cfg(feature = "http")]
     pub(super) network: Arc<Network>,
     /// The in-process servers that entries of the type `sdk` refer to by name.
     pub(super) sdk_servers: Arc<SdkServers>,
     /// The providers of credentials by server name.
     pub(super) auth: BTreeMap<String, Arc<dyn AuthProvider>>,
     /// The provider of the bearer token of the claude.ai account.
+    #[cfg(feature = "http")]
     pub(super) claude_ai_account: Option<Arc<dyn AuthProvider>>,
     /// The origins that may receive the token of the claude.ai account.
+    #[cfg(feature = "http")]
     pub(super) claude_ai_origins: AllowedOrigins,
 }
 
@@ -76,10 +83,13 @@ impl Default for ServerDefaults {
             log_level: None,
             retry_mode: RetryMode::Reconnect,
             profile: Profile::Local,
+            #[cfg(feature = "http")]
             network: Arc::default(),
             sdk_servers: Arc::new(SdkServers::new(BTreeMap::new())),
             auth: BTreeMap::new(),
+            #[cfg(feature = "http")]
             claude_ai_account: None,
+            #[cfg(feature = "http")]
             claude_ai_origins: AllowedOrigins::default(),
         }
     }
@@ -242,13 +252,22 @@ impl HostInner {
     /// The endpoint of an approved entry, or why it is not usable.
     fn endpoint(&self, spec: &LaunchSpec) -> Result<ServerEndpoint, FailureReason> {
         match &spec.config().transport {
+            #[cfg(feature = "stdio")]
             TransportConfig::Stdio(stdio) => Ok(ServerEndpoint::Stdio(stdio.clone())),
+            #[cfg(feature = "http")]
             TransportConfig::Remote(config) => self.remote_endpoint(spec, config),
+            #[cfg(feature = "http")]
             TransportConfig::ClaudeAiProxy { url, id } => self.claude_ai_endpoint(url, id),
             TransportConfig::Sdk { name } => Ok(ServerEndpoint::Sdk {
                 name: name.clone(),
                 servers: Arc::clone(&self.defaults.sdk_servers),
             }),
+            #[cfg(not(feature = "stdio"))]
+            TransportConfig::Stdio(_) => Err(missing_feature("stdio")),
+            #[cfg(not(feature = "http"))]
+            TransportConfig::Remote(_) | TransportConfig::ClaudeAiProxy { .. } => {
+                Err(missing_feature("http"))
+            }
             _ => Ok(ServerEndpoint::None),
         }
     }
@@ -308,9 +327,12 @@ impl ServerSpec {
             client: ClientContext {
                 session,
                 deadlines,
+                #[cfg(feature = "stdio")]
                 supervisor: host.children.clone(),
                 tasks: state.tasks.clone(),
+                #[cfg(feature = "http")]
                 network: Arc::clone(&defaults.network),
+                #[cfg(feature = "http")]
                 health: Health {
                     idle: state.deadlines.ping_after_idle,
                     deadline: state.deadlines.ping_timeout,
@@ -324,6 +346,7 @@ impl ServerSpec {
             server_cache: Arc::clone(&defaults.server_cache),
             cache_key: self.cache_key,
             stop: state.stop.child_token(),
+            resumed: host.resumed.clone(),
             retry_slots: Arc::clone(&host.retry_slots),
         };
         Arc::new(ServerHandle::spawn(
@@ -358,7 +381,13 @@ impl ServerSpec {
             question_limits: Arc::new(QuestionLimits::new(&state.limits)),
             log_level: defaults.log_level,
             tap: defaults.wire_tap.clone(),
-            redactor: redactor(&self.endpoint, &defaults.environment),
+            redactor: match &self.endpoint {
+                #[cfg(feature = "stdio")]
+                ServerEndpoint::Stdio(config) => stdio_redactor(config, &defaults.environment),
+                #[cfg(feature = "http")]
+                ServerEndpoint::Http(endpoint) => endpoint.redactor.clone(),
+                _ => Redactor::default(),
+            },
         }
     }
 }
@@ -391,6 +420,17 @@ fn disabled_reason(name: &ServerName, by_settings: Option<&SourcePos>) -> String
     }
 }
 
+/// The failure of an entry whose transport is not compiled in.
+#[cfg(not(all(feature = "http", feature = "stdio")))]
+fn missing_feature(feature: &str) -> FailureReason {
+    FailureReason {
+        error: format!("this program was built without the feature `{feature}`"),
+        hint: Some(format!(
+            "build it with the feature `{feature}` of the crate `switchboard`"
+        )),
+    }
+}
+
 fn clamp_timeout(timeout: Option<Duration>) -> Option<Duration> {
     timeout.map(|timeout| timeout.min(Deadlines::MAX))
 }
@@ -415,13 +455,7 @@ pub(super) fn project_directory(spec: &LaunchSpec) -> Option<PathBuf> {
 
 /// Masks the secrets that the process of an entry gets: its `env`, the variables that it names in
 /// `inheritEnv`, and what looks like a secret in its arguments and in other inherited variables.
-/// The endpoint of a remote server has its own redactor.
-fn redactor(endpoint: &ServerEndpoint, host_env: &Variables) -> Redactor {
-    let config = match endpoint {
-        ServerEndpoint::Stdio(config) => config,
-        ServerEndpoint::Http(endpoint) => return endpoint.redactor.clone(),
-        _ => return Redactor::default(),
-    };
+fn stdio_redactor(config: &StdioConfig, host_env: &Variables) -> Redactor {
     let own = config.env.values().map(|value| value.expose().to_owned());
     let named = match &config.inherit_env {
         InheritEnv::Also(names) => names.as_slice(),
@@ -444,8 +478,6 @@ fn redactor(endpoint: &ServerEndpoint, host_env: &Variables) -> Redactor {
 
 #[cfg(test)]
 mod tests {
-    use switchboard_config::StdioConfig;
-
     use super::*;
 
     #[test]
@@ -463,7 +495,7 @@ mod tests {
                 .iter()
                 .map(|name| ((*name).to_owned(), format!("{name}-{secret}")))
                 .collect();
-            let redactor = redactor(&ServerEndpoint::Stdio(config.clone()), &host_env);
+            let redactor = stdio_redactor(config, &host_env);
             redactor.redact(&format!("{name}-{secret}")) == "***"
         };
         let masked = |config: &StdioConfig| names.map(|name| is_masked(config, name));

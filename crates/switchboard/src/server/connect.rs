@@ -10,26 +10,32 @@ use std::sync::Arc;
 use switchboard_client::connect::{
     ClientContext, ConnectError as ClientError, Endpoint, LiveSession, connect,
 };
+#[cfg(feature = "http")]
 use switchboard_client::http::HttpEndpoint;
 use switchboard_client::{ConnectStage, auth::LoginRequired};
-use switchboard_config::{PinnedProgram, StdioConfig};
+use switchboard_config::PinnedProgram;
+#[cfg(feature = "stdio")]
+use switchboard_config::StdioConfig;
 use switchboard_wire::{Connector, ServerInstance};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::connect_hint;
-use super::environment::{self, Variables};
-use super::launch::launch;
+use super::environment::Variables;
 use super::retry_slots::RetrySlots;
 use super::sdk_servers::SdkServers;
+#[cfg(feature = "stdio")]
+use super::{environment, launch::launch};
 use crate::cache::ServerCache;
 
 /// How to reach a server, from its config entry or from the embedding program.
 #[derive(Clone)]
 pub(crate) enum ServerEndpoint {
     /// A child process.
+    #[cfg(feature = "stdio")]
     Stdio(StdioConfig),
     /// A server behind a URL.
+    #[cfg(feature = "http")]
     Http(HttpEndpoint),
     /// A byte stream that the embedding program opens.
     Stream(Arc<dyn Connector>),
@@ -46,11 +52,19 @@ pub(crate) enum ServerEndpoint {
 
 impl ServerEndpoint {
     pub(crate) fn is_child(&self) -> bool {
-        matches!(self, Self::Stdio(_))
+        match self {
+            #[cfg(feature = "stdio")]
+            Self::Stdio(_) => true,
+            _ => false,
+        }
     }
 
     pub(crate) fn is_remote(&self) -> bool {
-        matches!(self, Self::Http(_))
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -69,6 +83,8 @@ pub(crate) struct ConnectSetup {
     pub(crate) cache_key: Option<String>,
     /// Cancelled when the server is removed or the host shuts down.
     pub(crate) stop: CancellationToken,
+    /// Changes when the machine resumes from suspend.
+    pub(crate) resumed: tokio::sync::watch::Receiver<u64>,
     /// Spreads simultaneous reconnects of the host's servers.
     pub(crate) retry_slots: Arc<RetrySlots>,
 }
@@ -187,12 +203,14 @@ impl ConnectSetup {
 
     fn client_endpoint(&self) -> Result<Endpoint, ConnectError> {
         Ok(match &self.endpoint {
+            #[cfg(feature = "stdio")]
             ServerEndpoint::Stdio(config) => Endpoint::Process(launch(
                 config,
                 &self.environment,
                 self.working_directory.as_deref(),
                 self.approved_program.clone(),
             )),
+            #[cfg(feature = "http")]
             ServerEndpoint::Http(endpoint) => Endpoint::Http(endpoint.clone()),
             ServerEndpoint::Stream(connector) => Endpoint::Stream(Arc::clone(connector)),
             ServerEndpoint::InProcess(instance) => instance.clone().into(),
@@ -209,6 +227,7 @@ impl ConnectSetup {
 
     fn with_missing_variable(&self, error: ClientError) -> ConnectError {
         let missing_variable = match (&self.endpoint, &error) {
+            #[cfg(feature = "stdio")]
             (ServerEndpoint::Stdio(config), ClientError::SessionEnded { output, .. }) => {
                 environment::missing_variable(&output.stderr, &self.environment, config)
             }

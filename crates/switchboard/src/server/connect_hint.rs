@@ -3,6 +3,7 @@
 //! Pure functions, chosen by the type of the error and never by its text.
 
 use switchboard_client::connect::ConnectError;
+#[cfg(feature = "stdio")]
 use switchboard_process::{SearchedIn, SpawnError};
 
 /// The hint for an `sdk` entry whose server the embedding program does not offer.
@@ -24,6 +25,7 @@ pub(super) fn missing_variable(name: &str) -> String {
 /// The hint for an error of the connection attempt.
 pub(super) fn client_error(error: &ConnectError) -> Option<String> {
     match error {
+        #[cfg(feature = "stdio")]
         ConnectError::Spawn(error) => spawn_error(error),
         ConnectError::NeedsLogin(login) => Some(login.hint.clone()),
         ConnectError::Unreachable(failure) => failure.hint.clone(),
@@ -46,6 +48,7 @@ pub(super) fn client_error(error: &ConnectError) -> Option<String> {
     }
 }
 
+#[cfg(feature = "stdio")]
 fn spawn_error(error: &SpawnError) -> Option<String> {
     match error {
         SpawnError::NotFound { command, searched } => Some(match searched {

@@ -325,7 +325,7 @@ impl Owner {
     }
 
     async fn wait_for_retry(&mut self, mut at: Instant) -> NextStep {
-        let mut resumed = self.setup.client.health.resumed.clone();
+        let mut resumed = self.setup.resumed.clone();
         resumed.mark_unchanged();
         let is_remote = self.setup.endpoint.is_remote();
         loop {

@@ -87,10 +87,9 @@ fn send_listen(session: Session, listen: Arc<ListenRequest>) -> BoxFuture<'stati
         let sent = |id| listen.id.store(id, Ordering::Relaxed);
         match &session {
             Session::Line(line) => line.listen_for_updates(&uris, sent).await,
+            #[cfg(feature = "http")]
             Session::StreamableHttp(http) => http.listen_for_updates(&uris, sent).await,
-            Session::Sse2024(_) | Session::Local(_) => {
-                ListenEnd::Ended("the server does not support subscriptions".to_owned())
-            }
+            _ => ListenEnd::Ended("the server does not support subscriptions".to_owned()),
         }
     }
     .boxed()

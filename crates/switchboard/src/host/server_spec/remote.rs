@@ -17,7 +17,8 @@ use switchboard_wire::BoxFuture;
 use switchboard_wire::redact::Redactor;
 use url::Url;
 
-use super::{HostInner, project_directory};
+use super::HostInner;
+#[cfg(feature = "stdio")]
 use crate::headers_helper::HeadersHelper;
 use crate::host::claude_ai;
 use crate::server::connect::ServerEndpoint;
@@ -40,6 +41,10 @@ impl HostInner {
                 error: error.to_string(),
             })?;
         let redactor = redactor(&url, config.headers.iter());
+        #[cfg(not(feature = "stdio"))]
+        if config.headers_helper.is_some() {
+            return Err(super::missing_feature("stdio"));
+        }
         let auth = self.auth_provider(spec, config, headers, &redactor);
         Ok(ServerEndpoint::Http(HttpEndpoint {
             url,
@@ -65,25 +70,47 @@ impl HostInner {
     ) -> Arc<dyn AuthProvider> {
         let defaults = &self.defaults;
         let from_builder = defaults.auth.get(spec.name().as_str()).map(Arc::clone);
-        let helper = config.headers_helper.as_ref().map(|command| {
-            let directory = project_directory(spec).or_else(|| defaults.working_directory.clone());
-            Arc::new(HeadersHelper::new(
-                command.clone(),
-                spec.name().clone(),
-                config.url.clone(),
-                Arc::clone(&defaults.environment),
-                directory,
-                self.children.clone(),
-                redactor.clone(),
-            )) as Arc<dyn AuthProvider>
-        });
-        match from_builder.or(helper) {
+        match from_builder.or_else(|| self.headers_helper(spec, config, redactor)) {
             None => Arc::new(headers),
             Some(provider) => {
                 let provider = Arc::new(RedactingProvider::new(provider, redactor.clone()));
                 Arc::new(WithStaticHeaders { headers, provider })
             }
         }
+    }
+
+    /// The provider that runs the `headersHelper` of the entry, if it has one.
+    #[cfg(feature = "stdio")]
+    fn headers_helper(
+        &self,
+        spec: &LaunchSpec,
+        config: &RemoteConfig,
+        redactor: &Redactor,
+    ) -> Option<Arc<dyn AuthProvider>> {
+        let command = config.headers_helper.as_ref()?;
+        let defaults = &self.defaults;
+        let directory =
+            super::project_directory(spec).or_else(|| defaults.working_directory.clone());
+        Some(Arc::new(HeadersHelper::new(
+            command.clone(),
+            spec.name().clone(),
+            config.url.clone(),
+            Arc::clone(&defaults.environment),
+            directory,
+            self.children.clone(),
+            redactor.clone(),
+        )))
+    }
+
+    /// Without the feature `stdio`, an entry with a `headersHelper` is rejected earlier.
+    #[cfg(not(feature = "stdio"))]
+    fn headers_helper(
+        &self,
+        _: &LaunchSpec,
+        _: &RemoteConfig,
+        _: &Redactor,
+    ) -> Option<Arc<dyn AuthProvider>> {
+        None
     }
 
     /// The endpoint of a server of the claude.ai account, or why its URL is not allowed.
