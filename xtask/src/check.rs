@@ -18,13 +18,8 @@ pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     )?;
     // An embedding program may need only one kind of server, or only in-process ones.
     for features in ["", "http", "stdio"] {
-        let packages = ["-p", "switchboard", "-p", "switchboard-client"];
-        steps.run(
-            "features",
-            cargo(&["clippy", "--no-default-features", "--features", features])
-                .args(packages)
-                .args(["--", "-D", "warnings"]),
-        )?;
+        let mut check = cargo(&["check", "--package", "switchboard", "--no-default-features"]);
+        steps.run("features", check.args(["--features", features]))?;
     }
     steps.run(
         "docs",
