@@ -65,8 +65,8 @@ impl NonResponseBytes {
 }
 
 impl LineSession {
-    /// Runs the reader task: reads until the stream ends or the session is closed, ends the session,
-    /// and then discards the rest of the output.
+    /// Runs the reader task: reads until the stream ends or the session is closed, ends the
+    /// session, and then discards the rest of the output.
     pub(super) async fn read_all(self: Arc<Self>, mut reader: Reader) {
         let mut lines = LineReader::new(
             self.peer.context.limits.message_bytes,
@@ -191,10 +191,10 @@ impl LineSession {
     fn receive_discarded(
         &self,
         id: Option<u64>,
-        why: DiscardReason,
+        reason: DiscardReason,
         responses: &mut Vec<ReceivedResponse>,
     ) -> NonResponseBytes {
-        let error = self.peer.discard_error(why);
+        let error = self.peer.discard_error(reason);
         let Some(id) = id else {
             tracing::debug!(server = %self.peer.context.server, %error, "message discarded");
             return NonResponseBytes::default();
