@@ -82,7 +82,7 @@ pub(crate) fn run(steps: &mut Steps, plan: &FuzzPlan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The build directory of the targets and their findings.
+/// Where cargo-fuzz builds the fuzz targets and stores crashing inputs, and for which target triple.
 struct FuzzDirs {
     /// Inside the target directory, so that one CI cache covers it. Separate from the other builds
     /// because the compiler flags differ.

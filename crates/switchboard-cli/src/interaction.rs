@@ -21,7 +21,7 @@ pub(crate) struct CliInteraction {
     pub(crate) permission: Option<PermissionPrompt>,
     /// Shows elicitations; `None` if no person can be asked.
     pub(crate) elicit: Option<ElicitPrompt>,
-    /// The project directory.
+    /// The MCP roots that servers may request: the project directory.
     pub(crate) roots: Vec<Root>,
     /// The servers that run on this machine.
     pub(crate) local_servers: BTreeSet<ServerName>,

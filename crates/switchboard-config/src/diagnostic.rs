@@ -16,7 +16,7 @@ use crate::text::replace_control_chars;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// A source from the command line or a settings file cannot be used.
+    /// A settings file, or a file or entry given on the command line, cannot be used.
     Error,
     /// An entry of another file cannot be used, or something looks like a mistake.
     Warning,

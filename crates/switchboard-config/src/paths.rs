@@ -98,8 +98,9 @@ impl ScopePaths {
         }
     }
 
-    /// The `.mcp.json` that would turn the working directory into a project. `None` for other
-    /// scopes, inside a project and in the home directory.
+    /// Path of the `.mcp.json` to create for the first project server in the working directory. `None`
+    /// unless the scope is [`Scope::Project`], and `None` if the directory belongs to a project or is
+    /// the home directory.
     pub fn new_servers_file(&self, scope: Scope) -> Option<PathBuf> {
         let is_new = scope == Scope::Project && self.project.is_none();
         let file = self.local_root.join(FILE_NAME);

@@ -62,7 +62,7 @@ pub struct RuleSetting {
     pub action: RuleAction,
     /// The scope of the settings file.
     pub scope: Scope,
-    /// The position of the rule.
+    /// The file and line of the rule.
     pub origin: SourcePos,
 }
 

@@ -126,7 +126,8 @@ fn receive(state: &Arc<ServerState>, line: &[u8], queue: &mut SerialQueue) {
     }
 }
 
-/// Returns the steps for a request, and how often this list of steps has been started.
+/// Returns the steps for a request. The number counts how often these steps were chosen, this time
+/// included.
 fn choose_steps(state: &ServerState, request: &Request) -> (Vec<Step>, u64) {
     let script = state.script();
     let chosen = script.steps_for(&request.method, request.subject(), Some("*"));

@@ -40,7 +40,7 @@ struct Notification<'a, P> {
 
 const JSONRPC_VERSION: &str = "2.0";
 
-/// Initial capacity of a line with arguments, in bytes. Most lines fit.
+/// Initial capacity of the buffer for a request line, in bytes. Most requests fit without growing it.
 const REQUEST_CAPACITY: usize = 512;
 
 /// Encodes a request.

@@ -87,8 +87,8 @@ const MIB: usize = 1024 * KIB;
 /// Upper bound of counts that become semaphore permits or channel capacities in tokio.
 pub const MAX_COUNT: usize = usize::MAX >> 6;
 
-/// Upper bound of the limits per minute. A timestamp is stored for each question of the last
-/// minute.
+/// Upper bound of the limits on server requests per minute. A session stores the time of each request
+/// of the last minute.
 const MAX_PER_MINUTE: usize = 10_000;
 
 /// Larger messages are decoded on a blocking thread, because decoding them would delay the tasks of

@@ -113,7 +113,7 @@ impl Runner {
         let checks = parse_checks(&stderr);
         Report {
             scenario: scenario.to_owned(),
-            // Without a count of checks the suite stopped before its verdict.
+            // If stderr has no count of checks, the suite stopped early, and exit code 0 means nothing.
             passed: passed && checks.is_some(),
             checks: checks.unwrap_or_default(),
             stderr,

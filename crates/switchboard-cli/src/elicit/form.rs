@@ -9,7 +9,7 @@ use super::field::{self, FieldAnswer};
 use super::{OpenQuestion, QuestionCancelled};
 use crate::render::text::{one_line, truncate, width};
 
-/// Maximum width of a field's label in the review.
+/// Maximum width of a field's label in the summary that is shown before the form is sent.
 const LABEL_COLUMNS: usize = 32;
 
 /// What to do with a filled-in form.

@@ -100,7 +100,7 @@ impl Table {
         self.rows.push(Row::Cells(cells));
     }
 
-    /// Adds lines between the rows, printed unchanged.
+    /// Adds text after the rows added so far. It is not aligned to the columns.
     pub(crate) fn text(&mut self, text: String) {
         if !text.is_empty() {
             self.rows.push(Row::Text(text));

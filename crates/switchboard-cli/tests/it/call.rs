@@ -151,7 +151,7 @@ async fn truncated_result_is_stored_in_full() {
 
 #[tokio::test]
 async fn stored_results_expire_after_week() {
-    // The clean-up runs during the call; the delay leaves time for a small directory.
+    // The clean-up runs during the call. The delay keeps the call open until the clean-up is done.
     let steps = [Step::DelayMs(300), Step::text("done")];
     let script = Script::legacy().tool("t").on("tools/call t", steps);
     let cli = TestCli::with_servers([("ant", script.into())]);

@@ -307,7 +307,7 @@ async fn secret_field_is_warned_about_and_hidden() {
             ("> ", "h\n"),
             ("1  password  –\n", ""),
             ("[c]ancel", "s\n"),
-            // A default of the server is not a secret, and is shown before it is sent.
+            // The default in the server's schema is not a secret, so the summary shows it.
             ("anyway? [y/N] ", "n\n"),
             ("1  pin  42\n", ""),
             ("[c]ancel", "s\n"),

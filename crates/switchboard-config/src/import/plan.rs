@@ -32,9 +32,9 @@ pub enum ImportAction {
         /// The position of the entry.
         origin: SourcePos,
     },
-    /// Skip: an earlier client has a server of this name.
+    /// Skip: another application, read before this one, has a server of this name.
     NameTaken {
-        /// That client.
+        /// The other application.
         by: Client,
         /// True if both entries are equivalent.
         is_same: bool,

@@ -13,7 +13,7 @@ use crate::http::{
     AfterResponse, CannedResponse, ConnectionCut, ReceivedRequest, RequestReader, ResponseWriter,
 };
 
-/// Accepts connections forever. They end when the task of this future ends.
+/// Accepts connections until the future is dropped, which also closes the open connections.
 pub(super) async fn accept(state: Arc<ModelState>, listener: TcpListener) {
     let mut connections = JoinSet::new();
     loop {

@@ -93,8 +93,9 @@ impl Connection {
         }
     }
 
-    /// Waits for the next request and returns false. If the server closes idle connections, shuts
-    /// down the write half, waits until the client closes its end, and returns true.
+    /// Waits until the client sends its next request or the server is told to close idle connections.
+    /// In the second case shuts down the write half, waits until the client closes its end, and returns
+    /// true.
     async fn closed_while_idle(&mut self) -> bool {
         tokio::select! {
             biased;

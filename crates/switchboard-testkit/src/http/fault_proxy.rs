@@ -450,7 +450,8 @@ impl Forwarder<'_> {
         }
     }
 
-    /// Ends both directions; `forward_connection` closes the sockets.
+    /// Ends both directions of the connection. Never returns: `forward_connection` closes the sockets
+    /// and drops this future.
     async fn end_both(&self, end: ConnectionEnd) {
         self.end.send_replace(Some(end));
         std::future::pending::<()>().await;

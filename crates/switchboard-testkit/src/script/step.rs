@@ -179,7 +179,7 @@ pub enum Step {
     Abort,
     /// Closes stdout; the server keeps running.
     CloseStdout,
-    /// Closes stdin; the server keeps running and does not notice EOF.
+    /// Closes stdin, so that writes of the client fail. The server keeps running.
     CloseStdin,
     /// Stops reading but keeps stdin open, so that writes of the client block.
     StopReading,

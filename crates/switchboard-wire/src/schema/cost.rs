@@ -17,7 +17,8 @@ const MAX_EVALUATIONS_PER_LOCATION: u64 = 1_000_000;
 const MAX_ESTIMATE_STEPS: usize = 200_000;
 /// Maximum recursion depth of the estimate.
 const MAX_RECURSION: usize = 400;
-/// The estimate is made for values of these depths. A value is rounded up to the next of them.
+/// The cost is estimated for values of these depths. The depth of a value is rounded up to the next
+/// one.
 const VALUE_DEPTHS: [usize; 5] = [2, 8, 16, 32, 128];
 /// Maximum number of evaluations of one validation. They take some tens of milliseconds.
 const MAX_EVALUATIONS: u64 = 5_000_000;

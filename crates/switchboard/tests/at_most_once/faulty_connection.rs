@@ -158,7 +158,7 @@ impl ByteGate {
     }
 }
 
-/// Reads what the server writes.
+/// Passes on the output of the server until the byte at which `gate` ends the connection.
 struct FaultyReader<R> {
     inner: Option<R>,
     gate: ByteGate,

@@ -18,7 +18,7 @@ use crate::planned_call::{CallResult, make_call};
 
 /// Longer than any operation of a host may take.
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
-/// Time after the calls in which queued messages still reach the server.
+/// How long a run waits after its last call, so that queued messages reach the server.
 const SETTLE_TIME: Duration = Duration::from_secs(10 * 60);
 /// Maximum time for a host to reconnect a server, including the delays between attempts.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(20 * 60);

@@ -285,7 +285,8 @@ fn options_in_command(args: &AddArgs) -> Option<EntryError> {
     )
 }
 
-/// Parses the JSON of `add-json`, and rejects an entry that is still wrapped in its name.
+/// Parses the JSON of `add-json`. Rejects an object that holds the entry under the name of the server
+/// or under `mcpServers`.
 pub(super) fn parse(name: &ServerName, text: &str) -> Result<Value, Failure> {
     let entry: Value = serde_json::from_str(text).map_err(|error| {
         Failure::usage(format!("the entry is not valid JSON: {error}"))

@@ -11,8 +11,8 @@ use crate::script::ServerRequest;
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 impl Handler {
-    /// Waits until a task has ended and sends its result. Sends the input request of the task to
-    /// the client.
+    /// Waits until a task has ended, then sends its result. If the task requests input before, sends
+    /// that request to the client.
     pub(super) async fn await_task(&mut self, id: &str) -> Result<(), StepsStopped> {
         let state = Arc::clone(&self.state);
         let tasks = state.platform.catalog().tasks();

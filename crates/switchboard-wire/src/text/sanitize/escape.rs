@@ -84,8 +84,9 @@ fn matches_at(text: &str, at: usize, range: std::ops::RangeInclusive<u8>) -> usi
     usize::from(found.is_some_and(|byte| range.contains(byte)))
 }
 
-/// Returns the length including the terminator, or 0 if there is none: then only the introducer is
-/// removed, so that a stray `ESC ]` does not remove the rest of the text.
+/// Returns the length of the control string that `after` starts with, including its terminator.
+/// Returns 0 if it has no terminator. The caller then removes only the introducer, so that a stray
+/// `ESC ]` does not remove the rest of the text.
 fn string_length(after: &str, ends_at_bell: bool) -> usize {
     let ends = |letter| match letter {
         BEL => ends_at_bell,
