@@ -2,7 +2,7 @@
 //!
 //! [`Session`] is an enum of four kinds: byte streams, streamable HTTP, HTTP+SSE of 2024-11-05, and
 //! servers in this process. The first three exchange JSON-RPC messages: they implement
-//! [`JsonRpcSession`] and share [`Peer`]. Any number of requests may be in flight; each waits for
+//! `JsonRpcSession` and share `Peer`. Any number of requests may be in flight; each waits for
 //! its own response.
 //!
 //! A session does not reconnect. The owner of the server opens the next one. This module is internal

@@ -2,8 +2,8 @@
 //!
 //! Two transports: [`StreamableHttpSession`], in both eras, with one HTTP exchange per request, and
 //! [`Sse2024Session`], the transport of 2024-11-05, with all responses on one event stream. Both
-//! are built on [`http_core`]; both authorize requests with [`authorized`], read events with
-//! [`event_stream`], dispatch messages with [`dispatch`] and map error statuses with [`status`].
+//! are built on `http_core`; both authorize requests with `authorized`, read events with
+//! `event_stream`, dispatch messages with `dispatch` and map error statuses with `status`.
 //!
 //! Invariant: a request is sent again only if the server cannot have executed it: no byte of it was
 //! sent, or the server said that it did not accept it.

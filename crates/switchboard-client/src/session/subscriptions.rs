@@ -1,8 +1,8 @@
 //! Resource subscriptions of one session.
 //!
 //! A caller holds a [`Subscription`] per resource and drops it to unsubscribe. One task per session
-//! subscribes and unsubscribes at the server: [`legacy`] with one request per URI, [`modern`] with
-//! one `subscriptions/listen` for all URIs. [`notifications`] reports updates to the callers.
+//! subscribes and unsubscribes at the server: `legacy` with one request per URI, `modern` with
+//! one `subscriptions/listen` for all URIs. `notifications` reports updates to the callers.
 //!
 //! Invariants: several subscriptions to one URI cause one request; several updates of a URI that
 //! its caller has not seen count as one.
