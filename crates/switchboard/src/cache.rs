@@ -1,7 +1,8 @@
 //! Caches the protocol era and the tools of servers between runs of a program.
 //!
-//! The embedding program implements [`ServerCache`] and decides where the entries are stored.
-//! Invariant: the cache is an optimization. Without an entry the host asks the server.
+//! The embedding program implements [`ServerCache`] and decides where the cached values are stored.
+//! Invariant: the cache is only an optimization. If it has no value for a server, the host asks the
+//! server.
 
 mod key;
 
@@ -13,35 +14,38 @@ pub use key::server_cache_key;
 use switchboard_wire::mcp::{Era, ToolDefinition};
 use switchboard_wire::sync::lock;
 
-/// Stores the protocol era and the tools of each server. The next start then needs no probing, and
-/// the tools of a server are known before it is started.
+/// Stores the protocol era and the tools of each server. With a cached era, the host connects
+/// without probing for the era. With cached tools, the catalog contains the tools of a server that
+/// starts only with its first call.
 ///
-/// Keys are opaque; see [`server_cache_key`].
+/// Every method gets the key of one server, as [`server_cache_key`] computes it.
 pub trait ServerCache: Send + Sync + 'static {
-    /// The protocol era of the last successful handshake.
+    /// Returns the protocol era of the last successful handshake, or `None` if none is stored.
     fn era(&self, key: &str) -> Option<Era>;
 
     /// Stores the protocol era of a successful handshake.
     fn remember_era(&self, key: &str, era: Era);
 
-    /// Removes the stored era, because it no longer works.
+    /// Removes the stored era. Called if the server did not accept that era. The default does
+    /// nothing.
     fn forget_era(&self, key: &str) {
         let _ = key;
     }
 
-    /// The last listing of tools.
+    /// Returns the tools that were stored last. The default returns `None`.
     fn tools(&self, key: &str) -> Option<Vec<ToolDefinition>> {
         let _ = key;
         None
     }
 
-    /// Stores a listing of tools.
+    /// Stores the complete tool list of the server, in place of an older one. The default does
+    /// nothing.
     fn remember_tools(&self, key: &str, tools: &[ToolDefinition]) {
         let _ = (key, tools);
     }
 }
 
-/// A cache in memory. It is lost when the host stops.
+/// A [`ServerCache`] in memory. Its content is lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct InMemoryServerCache {
     eras: Mutex<HashMap<String, Era>>,

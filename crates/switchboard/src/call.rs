@@ -1,8 +1,8 @@
-//! Tool calls: the [`Call`] builder, its context, and its errors.
+//! Tool calls: the [`Call`] builder, [`CallContext`] and [`CallError`].
 //!
-//! [`Host::call`](crate::Host::call) creates a [`Call`]. Awaiting it resolves the tool, checks the
-//! arguments and the permission, sends the request and renders the result. Invariant: dropping the
-//! future cancels the call.
+//! [`Host::call`](crate::Host::call) creates a [`Call`]. Awaiting the [`Call`] looks up the tool,
+//! checks the arguments and the permission, sends the request and renders the result. Invariant:
+//! dropping the future of a [`Call`] cancels the request.
 
 mod approval;
 pub(crate) mod batch;
@@ -30,8 +30,8 @@ pub use switchboard_client::Delivery;
 use crate::content::Output;
 use crate::host_state::HostState;
 
-/// The arguments of a call, owned or borrowed. An agent that keeps the model's message can pass a
-/// reference to the arguments in it.
+/// The arguments of a call, owned or borrowed. An agent that keeps the message of the model can
+/// pass `&Value` instead of cloning the arguments in that message.
 #[derive(Clone, Debug)]
 pub struct Arguments<'a>(Cow<'a, Value>);
 
@@ -55,7 +55,7 @@ impl From<Map<String, Value>> for Arguments<'_> {
 
 type OnProgress<'h> = Box<dyn FnMut(Progress) + Send + 'h>;
 
-/// A tool call. Await it to make it; drop the future to cancel it.
+/// A tool call. Nothing happens until the call is awaited. Dropping the future cancels the call.
 ///
 /// ```
 /// # async fn example(host: switchboard::Host) -> Result<(), switchboard::CallError> {
@@ -76,18 +76,19 @@ pub struct Call<'h> {
     mode: CallMode<'h>,
 }
 
-/// How a call is made. An enum, because a call never has both a listener and a remembered approval,
-/// and one field instead of two keeps the future small.
+/// What a call has in addition to its arguments: a progress listener, or the approval of a watch.
+/// No call has both, and one enum instead of two `Option` fields keeps the future small.
 enum CallMode<'h> {
     Plain,
-    /// Passes progress notifications to the listener.
+    /// Passes each progress notification to this listener.
     WithProgress(OnProgress<'h>),
-    /// A poll of a watch: the user is asked once, and long results are not stored.
+    /// One poll of a watch. All polls of a watch share the user's answer, so that the user is not
+    /// asked for each poll. The result is neither truncated nor stored.
     Poll(&'h RememberedApproval),
 }
 
 impl<'h> CallMode<'h> {
-    /// The approval that this call shares with the other polls of its watch.
+    /// Returns the approval that all polls of a watch share. `None` if the call is not a poll.
     fn remembered_approval(&self) -> Option<&'h RememberedApproval> {
         match self {
             Self::Poll(approval) => Some(approval),
@@ -111,7 +112,7 @@ impl<'h> Call<'h> {
         }
     }
 
-    /// Makes the call a poll of a watch.
+    /// Turns the call into a poll of the watch that owns `approval`.
     pub(crate) fn for_watch(mut self, approval: &'h RememberedApproval) -> Self {
         self.mode = CallMode::Poll(approval);
         self
@@ -123,8 +124,8 @@ impl<'h> Call<'h> {
         self
     }
 
-    /// Sets a listener for progress notifications. It is called in order, and before the call
-    /// returns.
+    /// Sets a listener for progress notifications. The listener gets the notifications in the order
+    /// in which they arrive, and is never called after the call has returned.
     pub fn on_progress(mut self, listener: impl FnMut(Progress) + Send + 'h) -> Self {
         self.mode = CallMode::WithProgress(Box::new(listener));
         self
@@ -136,7 +137,7 @@ impl<'h> IntoFuture for Call<'h> {
     type IntoFuture = BoxFuture<'h, Self::Output>;
 
     fn into_future(mut self) -> Self::IntoFuture {
-        // Borrow: moving the call into the pipeline would store it twice in the future.
+        // Passes a reference: moving the call into `run` would store it twice in the future.
         Box::pin(async move { pipeline::run(&mut self).await })
     }
 }
@@ -149,7 +150,8 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
-/// The arguments as an object. `null` becomes an empty object, other values are rejected.
+/// Returns the arguments as a JSON object. Replaces `null` by an empty object. A value that is
+/// neither `null` nor an object is a violation.
 pub(crate) fn arguments_object<'a>(
     arguments: &'a mut Cow<'_, Value>,
 ) -> Result<&'a Map<String, Value>, Violation> {

@@ -1,13 +1,13 @@
-//! The context of a call: principal, origin, deadline, trace.
+//! [`CallContext`]: the principal, the origin, the deadline and the `traceparent` of a call.
 //!
-//! Plain data. It is not part of `call`, because permission requests contain it and `call` depends
-//! on them.
+//! Plain data. The type is not in the module `call`, because `permission` uses it and `call`
+//! depends on `permission`.
 
 use tokio::time::Instant;
 
 use crate::id::Principal;
 
-/// The context of a call: on whose behalf it is made, what triggered it, and its deadline.
+/// On whose behalf a call is made, what triggered it, and until when its caller waits.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CallContext {
@@ -15,14 +15,16 @@ pub struct CallContext {
     pub principal: Principal,
     /// What triggered the call.
     pub origin: CallOrigin,
-    /// When the caller stops waiting. The timeouts of the host and of the server apply as well.
+    /// When the caller stops waiting. The call also ends at the timeout of its server or of the
+    /// host, whichever comes first.
     pub deadline: Option<Instant>,
-    /// A W3C `traceparent` header value to forward to the server.
+    /// A W3C `traceparent` value that is sent to the server with the call.
     pub traceparent: Option<String>,
 }
 
 impl CallContext {
-    /// A context for calls on behalf of `principal`.
+    /// Creates a context with this principal. The origin is [`CallOrigin::Program`], and there is
+    /// no deadline.
     pub fn for_principal(principal: impl Into<Principal>) -> Self {
         Self {
             principal: principal.into(),
@@ -36,13 +38,13 @@ impl CallContext {
         self
     }
 
-    /// Sets when the caller stops waiting.
+    /// Sets when the caller stops waiting. The call then fails with a timeout.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Forwards a W3C `traceparent` to the server.
+    /// Sets a W3C `traceparent` value that is sent to the server with the call.
     pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
         self.traceparent = Some(traceparent.into());
         self

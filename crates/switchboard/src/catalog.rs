@@ -1,9 +1,9 @@
 //! The catalog: the tools of all servers under the names by which a model calls them.
 //!
-//! `CatalogPublisher` receives the listings of servers and publishes immutable [`Catalog`]
-//! snapshots. Invariant: the order of tools depends only on the order of servers and on the order
-//! within each listing, never on timing. The tool list that a model sees is therefore stable, and
-//! prompt caches remain valid.
+//! `CatalogPublisher` receives the tool list of each server and publishes immutable [`Catalog`]
+//! snapshots. Invariant: the order of tools depends only on the configured order of the servers and
+//! on the order in the tool list of each server. It does not depend on which server connects first.
+//! The tool list that a model sees is therefore stable, and prompt caches remain valid.
 
 mod diff;
 mod publisher;
@@ -20,8 +20,8 @@ use crate::id::{Revision, ServerName, ToolId, WireName};
 pub(crate) use publisher::{CatalogPublisher, ServerKey};
 
 /// A tool in the catalog.
-// Every call clones the Arc around this struct. The alignment keeps the reference counts of two
-// tools out of one cache line.
+// Every call clones the `Arc` around this struct. The alignment puts the reference counts of two
+// tools in different cache lines, so that concurrent calls do not contend for one line.
 #[derive(Debug)]
 #[non_exhaustive]
 #[repr(align(64))]
@@ -32,11 +32,12 @@ pub struct CatalogTool {
     pub wire_name: WireName,
     /// The definition that the server sent.
     pub definition: Arc<ToolDefinition>,
-    /// Whether the server is connected, or starts with the first call.
+    /// Whether a call can be made: the server is connected, or starts with its first call.
     pub available: bool,
     pub(crate) input_schema: Arc<CompiledSchema>,
     pub(crate) output_schema: Option<Arc<CompiledSchema>>,
-    /// Whether the wire name contains the names of the server and the tool unchanged.
+    /// Whether the wire name contains the server name and the tool name exactly, neither encoded
+    /// nor shortened. Among tools with the same wire name, such a tool gets the name.
     name_is_unchanged: bool,
 }
 
@@ -56,7 +57,8 @@ impl CatalogTool {
         }
     }
 
-    /// The same tool with this availability.
+    /// Returns the same tool with `available` set to this value. Clones only the `Arc` if nothing
+    /// changes.
     fn with_availability(self: &Arc<Self>, available: bool) -> Arc<Self> {
         if self.available == available {
             return Arc::clone(self);
@@ -73,13 +75,13 @@ impl CatalogTool {
     }
 }
 
-/// A tool that is not in the catalog, because its wire name belongs to another tool.
+/// A tool that is not in the catalog, because another tool has the same wire name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RejectedTool {
-    /// The tool.
+    /// The server and the name of the tool that is not in the catalog.
     pub id: ToolId,
-    /// Which tool has the name.
+    /// An error message that names the wire name and the tool that has it.
     pub reason: String,
 }
 
@@ -88,18 +90,20 @@ pub struct RejectedTool {
 pub struct Catalog {
     revision: Revision,
     tools: Vec<Arc<CatalogTool>>,
-    /// Indices into `tools`.
+    /// The index of each tool in `tools`, by wire name.
     by_name: HashMap<WireName, usize>,
     rejected: Vec<RejectedTool>,
 }
 
 impl Catalog {
-    /// The revision of this snapshot. It grows with every change.
+    /// The revision of this snapshot. Each published snapshot has a revision that is one higher
+    /// than that of the previous snapshot.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// All tools, in a stable order.
+    /// All tools: ordered by server, as the servers were configured, then as each server listed
+    /// them.
     pub fn tools(&self) -> &[Arc<CatalogTool>] {
         &self.tools
     }
@@ -121,7 +125,7 @@ impl Catalog {
             .filter(move |tool| tool.id.server == *server)
     }
 
-    /// The tools that were left out, because their wire names belong to other tools.
+    /// The tools that are not in [`Catalog::tools`], because other tools have the same wire names.
     pub fn rejected(&self) -> &[RejectedTool] {
         &self.rejected
     }

@@ -1,7 +1,8 @@
-//! The cache key of a server: a hash over what identifies the program or the endpoint.
+//! Computes the cache key of a server: a hash of the name and of the launched program or the URL.
 //!
-//! Invariant: the key changes whenever another program or endpoint would be launched, and does not
-//! change when only the value behind a `${VARIABLE}` reference changes.
+//! Invariant: the key changes when the entry launches another program or connects to another
+//! endpoint. It does not change when only the value of a `${VARIABLE}` changes that `env` or
+//! `headers` refers to.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,14 +11,14 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use switchboard_config::{LaunchSpec, Scope, Secret, StdioConfig, TransportConfig};
 
-/// Length of a key in bytes, before hexadecimal encoding.
+/// Length of a cache key in bytes. The key has twice as many hexadecimal digits.
 const KEY_BYTES: usize = 16;
 
-/// The key under which a [`ServerCache`](super::ServerCache) stores a server.
+/// Returns the key under which a [`ServerCache`](super::ServerCache) stores the era and the tools
+/// of a server. `None` for in-process servers, which are not cached.
 ///
-/// `working_directory` is the directory of the host, as in
-/// [`HostBuilder::working_directory`](crate::HostBuilder::working_directory). Returns `None` for
-/// servers that are not cached.
+/// `working_directory` is the value of
+/// [`HostBuilder::working_directory`](crate::HostBuilder::working_directory).
 pub fn server_cache_key(spec: &LaunchSpec, working_directory: Option<&Path>) -> Option<String> {
     let identity = match &spec.config().transport {
         TransportConfig::Stdio(config) => program_identity(spec, config, working_directory),
@@ -37,7 +38,7 @@ pub fn server_cache_key(spec: &LaunchSpec, working_directory: Option<&Path>) -> 
     Some(key)
 }
 
-/// The texts that distinguish one local program from another.
+/// The parts of the key of a child process: name, command, arguments, variables and directories.
 fn program_identity(
     spec: &LaunchSpec,
     config: &StdioConfig,
@@ -58,7 +59,8 @@ fn program_identity(
     parts
 }
 
-/// The texts that distinguish one remote server from another. `None` for other transports.
+/// The parts of the key of a remote server: server name, URL, headers and TLS files, or the id of
+/// the claude.ai server. `None` for in-process servers.
 fn remote_identity(spec: &LaunchSpec) -> Option<Vec<String>> {
     let mut parts = vec![spec.name().to_string()];
     match &spec.config().transport {
@@ -81,8 +83,8 @@ fn remote_identity(spec: &LaunchSpec) -> Option<Vec<String>> {
     Some(parts)
 }
 
-/// The variables of the entry, with `${VARIABLE}` references not expanded. A rotated token then
-/// does not change the key.
+/// The names and values of `env` in the entry. A value that contains a `${VARIABLE}` reference is
+/// not expanded, so a new token in that variable does not change the key.
 fn unexpanded_env<'a>(
     spec: &'a LaunchSpec,
     config: &'a StdioConfig,
@@ -94,15 +96,17 @@ fn unexpanded_env<'a>(
         .map(move |(key, value)| (key.as_str(), unexpanded_value(written, key, value)))
 }
 
-/// The value of `key`, or the `${VARIABLE}` reference it was expanded from.
+/// Returns the text of the member `key` in `written` if it contains a `${VARIABLE}` reference, else
+/// `value`, which is the expanded text.
 fn unexpanded_value<'a>(written: Option<&'a Value>, key: &str, value: &'a Secret) -> &'a str {
     let reference = written.and_then(|members| members.get(key)?.as_str());
-    // Literal values are masked in `written`; only references are readable there.
+    // `written` comes from the masked entry: it shows references and hides literal values.
     let reference = reference.filter(|text| text.contains("${"));
     reference.unwrap_or_else(|| value.expose())
 }
 
-/// The directory that the entry belongs to, or against which a relative command is resolved.
+/// For the project and local scope, the directory of the config file. For other scopes, the
+/// working directory of the host if `command` is a relative path with a slash, else `None`.
 fn base_directory<'a>(
     spec: &'a LaunchSpec,
     config: &StdioConfig,
@@ -123,7 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// The key of the only server in a project file.
+    /// Writes `entry` to a project file in `root` and returns the cache key of that server. The
+    /// variable `TOKEN` has the value `token`.
     fn key(root: &Path, entry: &str, token: &str) -> String {
         std::fs::create_dir_all(root).unwrap();
         let file = root.join(".mcp.json");
@@ -150,7 +155,7 @@ mod tests {
         assert_ne!(key(&a, plain, ""), key(&b, plain, ""));
         let with = |value: &str| format!(r#"{{"command":"./s","env":{{"X":"{value}"}}}}"#);
         assert_ne!(key(&a, &with("one"), ""), key(&a, &with("two"), ""));
-        // A rotated token does not change the key.
+        // Another value of `TOKEN` does not change the key.
         let token = with("${TOKEN}");
         assert_eq!(key(&a, &token, "1"), key(&a, &token, "2"));
     }

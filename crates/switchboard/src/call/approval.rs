@@ -1,6 +1,7 @@
-//! Remembers whether the user permitted the tool that a watch polls.
+//! Remembers whether the user allowed a watch to call the tool that it polls.
 //!
-//! Invariant: an approval covers exactly the tool definition that the user saw.
+//! Invariant: the answer "allow" is valid only for the tool definition that the user was asked
+//! about.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,8 +10,8 @@ use switchboard_wire::sync::lock;
 
 use crate::permission::Denial;
 
-/// The user's answer to the permission request of a watch. Later polls use it, so that the user is
-/// not asked again for each poll.
+/// The user's answer to the permission request of a watch, `None` before the first answer. All
+/// polls of the watch share the answer, so that the user is not asked for each poll.
 #[derive(Debug, Default)]
 pub(crate) struct RememberedApproval(Mutex<Option<RecordedAnswer>>);
 
@@ -22,11 +23,12 @@ struct RecordedAnswer {
 }
 
 impl RememberedApproval {
-    /// How often the user is asked about a tool whose definition keeps changing.
+    /// Maximum number of permission requests for one watch. If the tool definition changes after
+    /// the last of these requests, the polls are denied.
     const MAX_PROMPTS: u32 = 3;
 
-    /// The recorded answer, or `None` if the user has to be asked: for the first time, or again
-    /// because the tool changed since it was allowed. A denial is final.
+    /// Returns the recorded answer. Returns `None` if the user has to be asked: there is no answer
+    /// yet, or the tool definition changed after the user allowed the tool. A denial is final.
     pub(super) fn lookup(&self, tool: &Arc<ToolDefinition>) -> Option<Result<(), Denial>> {
         let recorded = lock(&self.0);
         let recorded = recorded.as_ref()?;

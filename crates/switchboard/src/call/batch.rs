@@ -1,4 +1,4 @@
-//! Runs the calls of one agent turn.
+//! Makes the calls of one agent turn, some of them concurrently.
 
 use std::future::IntoFuture;
 
@@ -8,11 +8,11 @@ use switchboard_wire::mcp::Hint;
 use super::{Call, CallError};
 use crate::content::Output;
 
-/// Makes the calls in order. Adjacent calls of tools that declare themselves read-only run
+/// Makes the calls in order. Adjacent calls of tools with the annotation `readOnlyHint` run
 /// concurrently. The results are in the order of the calls.
 ///
-/// The hint comes from the server and may be wrong. The worst effect is that calls of that server
-/// overlap.
+/// `readOnlyHint` comes from the server and may be wrong. The worst effect of a wrong hint is that
+/// calls overlap that should run one after the other.
 pub(crate) async fn call_batch(calls: Vec<Call<'_>>) -> Vec<Result<Output, CallError>> {
     let mut results = Vec::with_capacity(calls.len());
     let mut read_only_group = Vec::new();

@@ -1,4 +1,5 @@
-//! Sends a permitted call, sends it again where that is safe, and maps errors.
+//! Sends a permitted call, sends it again where that is safe, and converts [`RequestError`] to
+//! [`CallError`].
 //!
 //! Invariant: a call is sent again only if the server certainly did not execute it.
 
@@ -13,12 +14,13 @@ use super::resolve::{ResolvedTool, check_unchanged};
 use super::{CallError, CallMode, Delivery, OnProgress, TimeoutKind};
 use crate::host_state::HostState;
 
-/// How often a call that was not sent, or that the server did not accept, is sent again.
+/// How many times a call is sent again after its session ended with [`Delivery::NotSent`]. Sending
+/// again after a URL elicitation is not counted.
 const MAX_REDELIVERIES: u32 = 2;
-/// How long a call waits for the session on which it is sent again.
+/// How long a call waits for the next session after its session was lost.
 const REDELIVERY_WAIT: Duration = Duration::from_secs(10);
 
-/// Sends the call and waits for its result.
+/// Sends the call once on `session` and waits for its result.
 pub(super) async fn send(
     host: &HostState,
     session: &Session,
@@ -33,7 +35,7 @@ pub(super) async fn send(
     }
 }
 
-/// Sends the call and passes progress notifications to the listener.
+/// Like [`send`], and passes each progress notification to `listener`.
 async fn send_with_progress(
     host: &HostState,
     session: &Session,
@@ -57,15 +59,15 @@ async fn send_with_progress(
     outcome
 }
 
-/// A failed attempt to deliver a call.
+/// The error of a sent call, with the session and the request that are needed to send it again.
 pub(super) struct FailedAttempt<'a> {
     pub(super) error: RequestError,
     pub(super) session: Session,
     pub(super) request: ToolRequest<'a>,
 }
 
-/// Sends a failed call again while the server certainly did not execute it, otherwise returns the
-/// error.
+/// Sends a failed call again as long as the server certainly did not execute it. Returns the first
+/// result, or the first error after which sending the call again is not safe.
 pub(super) async fn retry_or_fail(
     host: &HostState,
     target: &ResolvedTool,
@@ -88,8 +90,8 @@ pub(super) async fn retry_or_fail(
                 .complete_url_elicitations(response, host.deadlines.url_elicitation)
                 .await
         {
-            // The server rejected the call until the user opened a URL. The time that the user took
-            // does not count.
+            // The server rejected the call because the user first had to open a URL. The time that
+            // the user took does not count toward the deadline of the call.
             url_was_opened = true;
             request.deadline = request.deadline.extended_by(user_time);
         } else {
@@ -108,7 +110,8 @@ pub(super) async fn retry_or_fail(
     }
 }
 
-/// The next session of a remote server, if the call was certainly not sent on the previous one.
+/// Waits for the session that replaces the lost `session`. Returns `None` if the call may have been
+/// sent, if the server is not remote, after [`MAX_REDELIVERIES`], or if no session opens in time.
 async fn session_for_redelivery(
     error: &RequestError,
     session: &Session,
@@ -130,7 +133,8 @@ async fn session_for_redelivery(
     target.server.next_session(session, until).await
 }
 
-/// Maps the error of a request. `limit` is the time limit of the whole call.
+/// Converts the error of a request. `limit` is the time limit of the call, including the time
+/// before the request was sent.
 async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Duration) -> CallError {
     let tool = target.tool.id.clone();
     match error {
@@ -145,7 +149,7 @@ async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Dura
             let (after, kind) = if idle {
                 (after, TimeoutKind::Idle)
             } else {
-                // The wait for a slot counts toward the same limit.
+                // Reports the limit of the call: `after` does not include the wait for a call slot.
                 (limit, TimeoutKind::Total)
             };
             CallError::TimedOut {
@@ -185,7 +189,7 @@ async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Dura
     }
 }
 
-/// The error of a call without a response.
+/// Returns the error of a call that got no response from the server.
 fn undelivered(target: &ResolvedTool, delivery: Delivery, reason: String) -> CallError {
     let tool = target.tool.id.clone();
     match delivery {

@@ -1,4 +1,4 @@
-//! The reasons why a call has no result.
+//! [`CallError`]: why a call has no result, and whether the server may have executed it.
 
 use std::time::Duration;
 
@@ -11,16 +11,17 @@ use crate::id::ToolId;
 use crate::permission::Denial;
 use crate::status::Unavailable;
 
-/// Why a call has no result. A result with `isError` is a result, not a `CallError`.
+/// Why a call has no result. A tool result with `isError` is not a `CallError`: it is returned as
+/// an [`Output`](crate::Output).
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// No server has a tool of this name.
+    /// The catalog has no tool with the requested wire name.
     #[error("no tool named {name}{}", did_you_mean(.nearest.as_deref()))]
     UnknownTool {
-        /// The requested name.
+        /// The requested wire name.
         name: String,
-        /// A tool with a similar name.
+        /// The most similar wire name in the catalog, if there is a similar one.
         nearest: Option<String>,
     },
     /// The server of the tool is not connected.
@@ -29,23 +30,23 @@ pub enum CallError {
     /// The arguments do not match the input schema of the tool.
     #[error("invalid arguments for {tool}: {}", join_violations(.violations))]
     InvalidArguments {
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
-        /// The violations of the schema.
+        /// Where and how the arguments violate the input schema.
         violations: Vec<Violation>,
     },
     /// A rule or the user denied the call.
     #[error("{tool} was not called: {denial}")]
     Denied {
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
-        /// Which rule, or whose answer.
+        /// The rule that denied the call, or the answer of the user.
         denial: Denial,
     },
-    /// The tool or its server changed after the call was permitted.
+    /// The definition or the server of the tool changed between the permission check and sending.
     #[error("{tool} was not called: the tool or its server changed after the permission check")]
     ToolChanged {
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
     },
     /// The server did not respond in time.
@@ -54,47 +55,49 @@ pub enum CallError {
         delivery_text(*.delivery)
     )]
     TimedOut {
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
-        /// The time limit.
+        /// The exceeded time limit.
         after: Duration,
-        /// Which time limit was exceeded.
+        /// Whether `after` limits the whole call or the time without a message from the server.
         kind: TimeoutKind,
-        /// Whether the call reached the server.
+        /// Whether the server may have executed the call.
         delivery: Delivery,
         /// Whether the server sent responses whose id matches no request.
         saw_unknown_ids: bool,
     },
-    /// The server may or may not have executed the call. The host does not send it again.
+    /// No response arrived, and the server may or may not have executed the call. The host does not
+    /// send the call again.
     #[error("{tool} may or may not have run: {reason}")]
     OutcomeUnknown {
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
-        /// What happened.
+        /// Why there is no response.
         reason: String,
     },
     /// The call never reached the server. Making it again is safe.
     #[error("{tool} was not called: {reason}")]
     NotSent {
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
-        /// What happened.
+        /// Why the call was not sent.
         reason: String,
-        /// The exceeded limit, if any: a field of [`Limits`](crate::limits::Limits).
+        /// The name of the field of [`Limits`](crate::limits::Limits) that the call exceeds. `None`
+        /// if the call was not sent for another reason.
         limit: Option<&'static str>,
     },
-    /// The server responded with an error.
+    /// The server responded with a JSON-RPC error, or with an HTTP error status.
     #[error("server {} returned an error for {}: {error}", .tool.server, .tool.tool)]
     ErrorResponse {
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
-        /// The error of the server.
+        /// The error of the server. For an HTTP error, its code is the HTTP status.
         error: ErrorObject,
     },
     /// The response exceeds a limit or violates the protocol.
     #[error("invalid response to {tool}: {problem}")]
     InvalidResponse {
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
         /// What is wrong with the response.
         problem: InvalidMessage,
@@ -104,18 +107,19 @@ pub enum CallError {
     ShuttingDown,
 }
 
-/// The time limit that a call exceeded.
+/// Which of its two time limits a call exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeoutKind {
-    /// The server sent neither a response nor a progress notification for too long.
+    /// Neither a response nor any other message of the server arrived within `Deadlines::idle`.
     Idle,
-    /// The whole call took too long.
+    /// There was no response within the timeout of the server or of the host, or until the deadline
+    /// in the [`CallContext`](crate::call::CallContext).
     Total,
 }
 
 impl CallError {
-    /// Whether the call reached the server.
+    /// Whether the server may have executed the call.
     pub fn delivery(&self) -> Delivery {
         match self {
             Self::OutcomeUnknown { .. } => Delivery::Unknown,
@@ -125,7 +129,8 @@ impl CallError {
         }
     }
 
-    /// Whether the same call may succeed later, and making it again cannot execute it twice.
+    /// Whether it makes sense to repeat the call later: the cause may go away, and the call was
+    /// not sent, so that it cannot run twice.
     pub fn is_transient(&self) -> bool {
         self.delivery() == Delivery::NotSent
             && matches!(
@@ -134,8 +139,8 @@ impl CallError {
             )
     }
 
-    /// The exceeded limit, if any: a field of [`Limits`](crate::limits::Limits) or
-    /// [`Deadlines`](crate::limits::Deadlines).
+    /// The name of the exceeded limit: a field of [`Limits`](crate::limits::Limits) or
+    /// [`Deadlines`](crate::limits::Deadlines). `None` if no limit was exceeded.
     pub fn limit(&self) -> Option<&'static str> {
         match self {
             Self::InvalidResponse { problem, .. } => problem.limit(),
@@ -148,7 +153,7 @@ impl CallError {
         }
     }
 
-    /// What the user can do about the error, if known.
+    /// What the user can do about the error. Only [`CallError::Unavailable`] can have a hint.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unavailable(server) => server.hint.clone(),

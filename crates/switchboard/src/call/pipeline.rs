@@ -1,11 +1,11 @@
 //! The steps of one call: resolve → check arguments → check permission → take slots → send →
 //! render.
 //!
-//! Steps that few calls need (waiting, asking, failing) are boxed, which keeps the future of an
-//! ordinary call small.
+//! Steps that few calls need (waiting for a slot or a server, sending again) are boxed futures. The
+//! future of a call that needs none of them stays small.
 //!
-//! Invariant: nothing is sent before the arguments were checked and the call was permitted, and the
-//! tool that is called is the tool that was permitted.
+//! Invariant: nothing is sent before the arguments were validated and the call was permitted. If
+//! the tool changes after the permission check, the call fails.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -78,10 +78,10 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     outcome
 }
 
-/// Sends [`Event::CallStarted`], and [`Event::CallFinished`] when it is dropped.
+/// Sends [`Event::CallStarted`] when it is created, and [`Event::CallFinished`] when it is dropped.
 struct CallEvents<'a> {
     host: &'a HostState,
-    /// Assigned only if there are listeners.
+    /// `None` if no listener was subscribed when the call started.
     call: Option<CallId>,
     tool: &'a ToolId,
     started: Instant,
@@ -136,7 +136,8 @@ fn check_arguments<'a>(
     arguments_object(arguments).map_err(|violation| invalid(vec![violation]))
 }
 
-/// Evaluates the policy and asks the user where a rule requires it.
+/// Evaluates the permission rules, and asks the user if the rules require it. With `approval`, an
+/// answer that the user gave to an earlier poll of the same watch is used instead.
 async fn check_permission(
     host: &HostState,
     target: &ResolvedTool,
@@ -175,8 +176,9 @@ async fn check_permission(
     outcome.map_err(denied)
 }
 
-/// The time limit of the call: that of its server or of the host, shortened to the caller's
-/// deadline. The time that the user takes to decide is not part of it.
+/// Returns how long the call may take from `now`: the `call_timeout` of the server, else
+/// `Deadlines::call` of the host, but never beyond the deadline in `context`. `now` is after the
+/// user permitted the call, so the time that the user took counts only toward that deadline.
 fn time_limit(
     host: &HostState,
     server: &ServerHandle,
@@ -191,11 +193,12 @@ fn time_limit(
         .map_or(limit, |deadline| remaining(deadline).min(limit))
 }
 
-/// A slot of the server, and one of its reserved slots or of the host.
+/// The two permits that a call in flight holds: one of the call slots of its server, and one of the
+/// reserved slots of its server or of the slots of the host.
 type CallSlots<'a> = (SemaphorePermit<'a>, SemaphorePermit<'a>);
 
-/// Waits for a slot of the server, then for a slot of the host. In this order, calls that wait for
-/// a slow server take no slot of the host.
+/// Waits for a call slot of the server, then for a reserved slot or a slot of the host. In this
+/// order, a call that waits for a slot of a slow server does not occupy a slot of the host.
 async fn acquire_slots<'a>(
     host: &'a HostState,
     target: &'a ResolvedTool,
@@ -220,7 +223,7 @@ async fn acquire_slots<'a>(
     };
     match Box::pin(timeout_at(end, both)).await {
         Ok(Err(AcquireError { .. })) => Err(CallError::ShuttingDown),
-        // Slot and deadline can become ready together. The deadline wins.
+        // `timeout_at` can return the slots although `end` has passed. The call then times out.
         Ok(Ok(slots)) if Instant::now() < end => Ok(slots),
         _ => Err(CallError::TimedOut {
             tool: target.tool.id.clone(),
@@ -232,7 +235,8 @@ async fn acquire_slots<'a>(
     }
 }
 
-/// The session of the server. Waits for a server that is starting, and starts a dormant one.
+/// Returns the open session of the server. Waits if the server is starting. Starts the server if it
+/// is dormant.
 async fn current_session(
     host: &HostState,
     server: &ServerHandle,
@@ -250,8 +254,8 @@ async fn current_session(
     }
 }
 
-/// Renders the result for a model. The result of a poll is neither cut nor stored: the watch
-/// compares it with the next one.
+/// Renders the result for a model. The result of a poll is neither truncated nor stored, because
+/// the watch compares the full result with the result of the next poll.
 fn render(host: &HostState, tool: &CatalogTool, result: CallToolResult, is_poll: bool) -> Output {
     let note = check_output_schema(host, tool, &result);
     let server = Some(&tool.id.server);
@@ -268,8 +272,8 @@ fn render(host: &HostState, tool: &CatalogTool, result: CallToolResult, is_poll:
     output
 }
 
-/// Checks structured content against the output schema of the tool. A violation becomes a note: the
-/// model still gets the result.
+/// Validates structured content against the output schema of the tool. Returns a note for the model
+/// if the content is missing, does not match or cannot be validated. The result is still returned.
 fn check_output_schema(
     host: &HostState,
     tool: &CatalogTool,

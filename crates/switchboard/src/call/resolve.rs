@@ -1,4 +1,5 @@
-//! Finds the tool and the server that a wire name refers to.
+//! Finds the tool and the server that a wire name refers to, and checks before sending that
+//! neither has changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use crate::id::Revision;
 use crate::server::ServerHandle;
 use crate::server::state::State;
 
-/// How long a call without a deadline waits for a server to start. The start itself times out
-/// earlier.
+/// How long a call whose context has no deadline waits for its server to start. Normally the
+/// startup timeout of the server ends the wait long before.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The tool that a call refers to, and its server.
@@ -46,7 +47,8 @@ impl CallTarget for ResolvedTool {
     }
 }
 
-/// Finds the tool and its server. Waits for a server that is starting, and starts a dormant one.
+/// Finds the tool and its server. If the catalog has no such tool, but a server matches the wire
+/// name, waits until that server has started and looks again. A dormant server is started.
 pub(super) async fn resolve(
     host: &HostState,
     wire_name: &str,
@@ -68,7 +70,8 @@ pub(super) async fn resolve(
     }
 }
 
-/// Waits until the server is no longer starting, at most until `until`. Starts a dormant server.
+/// Waits until the server is connected or has failed, at most until `until`. Starts a dormant
+/// server. Returns the state of the server at the end of the wait.
 pub(super) fn wait_until_started(server: &ServerHandle, until: Instant) -> BoxFuture<'_, State> {
     Box::pin(async move {
         match timeout_at(until, server.start_and_settle()).await {
@@ -78,8 +81,8 @@ pub(super) fn wait_until_started(server: &ServerHandle, until: Instant) -> BoxFu
     })
 }
 
-/// Fails if the tool or its server is not the one that was resolved. Time passes between the
-/// permission check and sending: the user decides, the call waits for a slot or for a server.
+/// Fails if the wire name now refers to another tool, definition or server than in `target`. The
+/// catalog can change while the user is asked or while the call waits for a slot or for a session.
 pub(super) fn check_unchanged(host: &HostState, target: &ResolvedTool) -> Result<(), CallError> {
     let ResolvedTool {
         revision,

@@ -1,4 +1,4 @@
-//! The difference between two catalog snapshots.
+//! Computes the difference between two catalog snapshots: added, removed and changed tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ pub(super) struct CatalogDiff {
     pub(super) added: Vec<WireName>,
     pub(super) removed: Vec<WireName>,
     pub(super) changed: Vec<WireName>,
-    /// Whether the availability or order of tools, or the list of rejected tools, changed.
+    /// Whether the snapshots differ in the availability of a tool, in the order of the tools or in
+    /// the rejected tools. [`CatalogDiff::by_server`] does not report such a change.
     metadata_changed: bool,
 }
 
@@ -51,7 +52,7 @@ impl CatalogDiff {
             && !self.metadata_changed
     }
 
-    /// The added, removed and changed tools of each server.
+    /// Splits the diff by server. `before` and `after` are the compared snapshots.
     pub(super) fn by_server(
         self,
         before: &Catalog,
@@ -72,11 +73,11 @@ impl CatalogDiff {
     }
 }
 
-/// Selects one of the lists of a diff.
+/// Selects `added`, `removed` or `changed` of a diff.
 type ListOf = fn(&mut CatalogDiff) -> &mut Vec<WireName>;
 
-/// Drops equal pointers from both ends. A change concerns few servers, and the tools of the others
-/// are the same allocations in both snapshots.
+/// Removes the common prefix and the common suffix of `a` and `b`, comparing pointers only. Usually
+/// the tools of one server changed, and the tools of all others are shared by both snapshots.
 fn trim_common_ends<'a, T>(
     mut a: &'a [Arc<T>],
     mut b: &'a [Arc<T>],

@@ -1,7 +1,8 @@
-//! Assembles the catalog from the listings of servers and publishes it.
+//! Assembles the catalog from the tool lists of all servers and publishes it.
 //!
-//! Invariants: snapshots are published in order, because they are assembled under the lock on the
-//! listings; a listing is accepted only from the server that currently has the name.
+//! Invariants: an older snapshot never replaces a newer one, because snapshots are built and
+//! published under the lock on the [`ToolTable`]. After a server was replaced by another one of the
+//! same name, changes by the replaced server are ignored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,25 +17,25 @@ use super::{Catalog, CatalogTool, RejectedTool};
 use crate::event::{Event, EventSink};
 use crate::id::{Revision, ServerName, ToolName};
 
-/// One server of a host: its name and a sequence number that is never reused. A server that
-/// replaces another one under the same name has another key.
+/// Identifies one server of a host, by its name and by a sequence number that is never reused. A
+/// server that replaces another one of the same name has another key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerKey {
     pub(crate) server: ServerName,
     pub(crate) sequence: u64,
 }
 
-/// The tools that one server listed.
+/// The entry of one server in the [`ToolTable`].
 #[derive(Default)]
 struct ServerTools {
-    /// The sequence number of the server's key.
+    /// The sequence number in the [`ServerKey`] of the server.
     sequence: u64,
     tools: Vec<Arc<CatalogTool>>,
-    /// False while the user has disabled the server.
+    /// Whether the tools appear in the catalog. `false` while the user has disabled the server.
     enabled: bool,
 }
 
-/// The tools of all servers.
+/// The tools of all servers, from which snapshots are built.
 #[derive(Default)]
 struct ToolTable {
     by_server: BTreeMap<ServerName, ServerTools>,
@@ -52,7 +53,7 @@ impl ToolTable {
         self.by_server.insert(key.server.clone(), tools);
     }
 
-    /// The tools of the server with exactly this key.
+    /// Returns the entry of the server with this key. `None` if another server now has the name.
     fn get_mut(&mut self, key: &ServerKey) -> Option<&mut ServerTools> {
         let tools = self.by_server.get_mut(&key.server);
         tools.filter(|tools| tools.sequence == key.sequence)
@@ -67,7 +68,7 @@ impl ToolTable {
         exists
     }
 
-    /// Builds a snapshot. The revision is set when the snapshot is published.
+    /// Builds a snapshot of the tools of all enabled servers. Its revision is still 0.
     fn build_catalog(&self) -> Catalog {
         let in_order = self.order.iter();
         let enabled = in_order
@@ -108,7 +109,7 @@ impl ToolTable {
     }
 }
 
-/// Receives the listings of servers and publishes catalog snapshots.
+/// Receives the tool list of each server and publishes catalog snapshots.
 pub(crate) struct CatalogPublisher {
     table: Mutex<ToolTable>,
     current: ArcSwap<Catalog>,
@@ -134,7 +135,7 @@ impl CatalogPublisher {
         lock(&self.table).order.clone()
     }
 
-    /// Adds a server after all others.
+    /// Adds a server without tools at the end of the order. Publishes nothing.
     pub(crate) fn add_server(&self, key: &ServerKey) {
         let mut table = lock(&self.table);
         table.insert(key);
@@ -142,7 +143,8 @@ impl CatalogPublisher {
         table.order.push(key.server.clone());
     }
 
-    /// Removes and adds servers and sets the order of all. Takes effect with the next publication.
+    /// Removes and adds servers and sets the order of all servers. The catalog shows these changes
+    /// only after the next publication; see [`Self::publish_staged`].
     pub(crate) fn stage(&self, removed: &[ServerKey], added: &[ServerKey], order: Vec<ServerName>) {
         let mut table = lock(&self.table);
         for key in removed {
@@ -152,17 +154,18 @@ impl CatalogPublisher {
             table.insert(key);
         }
         table.order = order;
-        // A server may have stopped by itself since the caller computed the order.
+        // A server may have been removed since the caller computed the order.
         let ToolTable { by_server, order } = &mut *table;
         order.retain(|server| by_server.contains_key(server));
     }
 
-    /// Publishes the staged changes.
+    /// Publishes the changes that [`Self::stage`] made.
     pub(crate) fn publish_staged(&self) {
         self.publish(&lock(&self.table));
     }
 
-    /// Sets the tools of a server. Unchanged definitions keep their compiled schemas.
+    /// Replaces the tools of a server. A tool whose definition did not change keeps its compiled
+    /// schemas.
     pub(crate) fn set_tools(&self, key: &ServerKey, tools: Vec<ToolDefinition>, available: bool) {
         self.update(key, |server| {
             let mut known: HashMap<ToolName, Arc<CatalogTool>> = std::mem::take(&mut server.tools)
@@ -177,7 +180,7 @@ impl CatalogPublisher {
         });
     }
 
-    /// Marks the tools of a server as available or not. They stay in the catalog either way.
+    /// Sets [`CatalogTool::available`] of all tools of a server. The tools stay in the catalog.
     pub(crate) fn set_available(&self, key: &ServerKey, available: bool) {
         self.update(key, |server| {
             for tool in &mut server.tools {
@@ -186,17 +189,17 @@ impl CatalogPublisher {
         });
     }
 
-    /// Shows or hides the tools of a server.
+    /// Shows the tools of a server in the catalog, or hides them. The tools are kept.
     pub(crate) fn set_enabled(&self, key: &ServerKey, enabled: bool) {
         self.update(key, |server| server.enabled = enabled);
     }
 
-    /// Removes the tools of a server and keeps its position in the order.
+    /// Removes the tools of a server. The server keeps its position in the order.
     pub(crate) fn clear_tools(&self, key: &ServerKey) {
         self.update(key, |server| server.tools.clear());
     }
 
-    /// Removes a server.
+    /// Removes a server, its tools and its position in the order.
     pub(crate) fn remove(&self, key: &ServerKey) {
         let mut table = lock(&self.table);
         if table.remove(key) {
@@ -212,8 +215,8 @@ impl CatalogPublisher {
         }
     }
 
-    /// Publishes a snapshot of the table if it differs from the current one. The caller holds the
-    /// lock, so that an older snapshot never replaces a newer one.
+    /// Builds a snapshot of `table` and publishes it if it differs from the current snapshot. The
+    /// caller holds the lock on the table, so that an older snapshot never replaces a newer one.
     fn publish(&self, table: &ToolTable) {
         let before = self.current();
         let mut next = table.build_catalog();
