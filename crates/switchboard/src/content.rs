@@ -1,13 +1,13 @@
 //! Renders tool results, resources and prompts for a model: sanitizes and truncates their texts.
 //!
-//! This module defines the types; the submodules create them. It does not check results against the
-//! output schema of the tool. The caller does, and adds violations to [`Output::notes`]. The result
-//! of a failed tool is rendered like any other.
+//! This module defines [`Output`] and [`Block`]; the submodules render. It does not check results
+//! against the output schema of the tool: the call pipeline does that, and adds violations to
+//! [`Output::notes`]. A result with `isError` is rendered like any other.
 //!
-//! Invariant: every text in an [`Output`] is sanitized. All texts together are within the limit,
-//! plus one marker that gives the size of the full text. [`Output::structured`] and the `raw` of
-//! [`Block::Described`] are exceptions: they are meant for programs and stay as the server sent
-//! them.
+//! Invariant: every rendered text is sanitized. All texts of one result together have at most
+//! `Limits::result_text_bytes` bytes, plus one marker that gives the size of the full text.
+//! [`Output::structured`] and the `raw` of [`Block::Described`] are meant for programs and stay as
+//! the server sent them.
 
 pub(crate) mod base64;
 mod file_type;
@@ -38,10 +38,10 @@ pub use truncate::truncation_marker;
 use switchboard_wire::decode;
 use switchboard_wire::mcp::{Json, ResourceLink};
 
-/// Longer names, types and descriptions are cut. In bytes.
+/// Maximum length of a rendered name, MIME type or description in bytes. Longer ones are cut.
 const MAX_FIELD_BYTES: usize = 500;
 
-/// Longer URIs are cut. In bytes.
+/// Maximum length of a rendered URI in bytes. Longer URIs are cut.
 const MAX_URI_BYTES: usize = 2_000;
 
 /// The result of a tool, rendered for a model.
@@ -49,17 +49,20 @@ const MAX_URI_BYTES: usize = 2_000;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Output {
-    /// The blocks, in order.
+    /// The content blocks, in the order in which the server sent them.
     pub blocks: Vec<Block>,
-    /// Whether the tool reports an error.
+    /// Whether the server set `isError`: the tool ran and failed.
     pub is_error: bool,
-    /// The structured content as the server sent it.
+    /// The structured content as the server sent it. `None` if the server sent none, or if it
+    /// exceeds `Limits::result_text_bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<Json>,
-    /// Remarks of the host: what was left out, and violations of the output schema.
+    /// Remarks of the host, for example about content that was left out or that violates the output
+    /// schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The handle of the full text, if the text was cut and stored.
+    /// The handle of the full text, or of the structured content. `None` if nothing was cut or if
+    /// the full text was not stored.
     #[serde(rename = "whole", skip_serializing_if = "Option::is_none")]
     pub stored: Option<ResultHandle>,
 }
@@ -92,24 +95,26 @@ pub enum Block {
         /// The type that the server declares.
         mime_type: String,
     },
-    /// A description of content that a model cannot read.
+    /// A one-line description in place of content that is not shown to a model, such as a resource
+    /// link, binary data or a block of an unknown type.
     #[serde(rename = "other")]
     Described {
         /// The description, in one line.
         description: String,
-        /// The block as the server sent it, unless it is too large.
+        /// The block as the server sent it. `None` for images and audio that were left out, and for
+        /// binary data beyond `Limits::result_media_bytes`.
         #[serde(skip_serializing_if = "Option::is_none")]
         raw: Option<Json>,
     },
 }
 
 impl Output {
-    /// An output with one text.
+    /// Creates an output with one text block. The text is not sanitized.
     pub fn text(text: impl Into<String>) -> Self {
         Self::blocks(vec![Block::Text { text: text.into() }])
     }
 
-    /// An output with these blocks.
+    /// Creates an output with these blocks.
     pub fn blocks(blocks: Vec<Block>) -> Self {
         Self {
             blocks,
@@ -117,7 +122,7 @@ impl Output {
         }
     }
 
-    /// An error with this text, which is sanitized.
+    /// Creates an output with `is_error` and one text block. Sanitizes the text.
     pub fn error(text: impl AsRef<str>) -> Self {
         Self {
             is_error: true,
@@ -125,7 +130,8 @@ impl Output {
         }
     }
 
-    /// The output as one string: the texts, and descriptions of other blocks, joined by line ends.
+    /// Joins the texts of all blocks by line ends. Images and audio are replaced by a description
+    /// of their type and size.
     pub fn to_text(&self) -> String {
         let texts: Vec<_> = self.blocks.iter().map(Block::to_text).collect();
         texts.join("\n")
@@ -145,7 +151,7 @@ impl Output {
 }
 
 impl Block {
-    /// The text that counts toward the limit on text. Images and audio have none.
+    /// The text that counts toward `Limits::result_text_bytes`. `None` for images and audio.
     fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
@@ -168,7 +174,7 @@ fn describe_media(kind: &str, mime_type: &str, data: &str) -> String {
     format!("[{kind}: {mime_type}, {} bytes]", base64::decoded_len(data))
 }
 
-/// Sanitizes a text. Returns the text itself, without a copy, if there is nothing to remove.
+/// Sanitizes a text. Returns the same allocation if there is nothing to remove.
 fn sanitize_owned(text: String) -> String {
     let changed = match sanitize(&text) {
         Cow::Borrowed(_) => None,

@@ -1,7 +1,8 @@
 //! Checks, measures and decodes the base64 data of servers.
 //!
-//! Decoding is left to the crate `base64`. The size and the check are our own: images and audio are
-//! passed on as base64, and decoding megabytes only to measure and check them would be a waste.
+//! The crate `base64` decodes. Checking and measuring are implemented here, because images and
+//! audio are passed on as base64, and decoding megabytes only to check and measure them would be a
+//! waste.
 
 use std::borrow::Cow;
 
@@ -9,14 +10,14 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// The size of the decoded data in bytes. Assumes valid base64.
+/// Computes the size of the decoded data in bytes, without decoding. Assumes valid base64.
 pub(crate) fn decoded_len(data: &str) -> usize {
     data.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Whether the text contains only characters of base64, in either alphabet, and padding at the end.
-/// Data with other characters must not become part of a conversation: a model provider may reject
-/// every request of that conversation.
+/// Whether the text contains only characters of the standard or the URL-safe base64 alphabet, and
+/// at most two `=` at the end. Other data must not become part of a conversation, because a model
+/// provider may reject every further request of that conversation.
 pub(super) fn is_base64(data: &str) -> bool {
     let is_digit =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
@@ -25,7 +26,7 @@ pub(super) fn is_base64(data: &str) -> bool {
 }
 
 /// Decodes base64 in the standard or the URL-safe alphabet. Padding is optional, and white space is
-/// ignored. Returns `None` for other texts.
+/// ignored. Returns `None` if the text is not valid base64.
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     const CONFIG: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);

@@ -1,15 +1,16 @@
 //! Detects the type of binary data and picks a harmless file extension.
 //!
-//! Pure. If the first bytes contradict the declared type, the detected type is used.
+//! Pure: looks only at the bytes and at the MIME type that the server declared. If the bytes
+//! contradict that MIME type, the type of the bytes is used.
 //!
-//! Invariant: the extension is one of a fixed list without extensions of executable files. Scripts
-//! and programs are saved as `.txt` or `.bin`.
+//! Invariant: every file gets an extension from the fixed list in [`FileType::extension`], which
+//! has no extension of executable files. Scripts and programs are saved as `.txt` or `.bin`.
 
 use std::fmt;
 
 use switchboard_wire::text::one_line;
 
-/// A type of file.
+/// The type of binary data, which determines the extension of the file it is saved to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileType {
@@ -25,7 +26,7 @@ pub enum FileType {
     Pdf,
     /// HTML, SVG or other markup whose scripts a browser would run. Saved as text.
     Markup,
-    /// Other text.
+    /// Text that is neither markup nor JSON.
     Text,
     /// JSON.
     Json,
@@ -39,16 +40,16 @@ pub enum FileType {
     Mp4,
     /// `WebM` video.
     Webm,
-    /// Anything else.
+    /// Data of no other type in this list. Saved with the extension `bin`.
     Unknown,
 }
 
-/// How many leading bytes are searched for the first tag after white space.
+/// How many leading bytes may consist of white space and the first tag for data to be markup.
 const MARKUP_SCAN_BYTES: usize = 1024;
 
 impl FileType {
-    /// Detects the type of the data. Also returns a note if the data contradicts the declared MIME
-    /// type.
+    /// Detects the type from the first bytes, else from the declared MIME type. Also returns a note
+    /// if the bytes contradict the declared MIME type.
     pub fn detect(bytes: &[u8], declared: Option<&str>) -> (Self, Option<String>) {
         let essence = declared.map(essence);
         let declared_type = essence
@@ -61,7 +62,7 @@ impl FileType {
         };
         match (detected, declared_type) {
             (Some(detected), declared_type) if detected == declared_type => (detected, None),
-            // No contradiction: text and JSON may start with a tag.
+            // A tag at the beginning does not contradict a declared text or JSON type.
             (Some(Self::Markup), Self::Text | Self::Json) => (Self::Markup, None),
             (Some(detected), _) if is_generic(essence.as_deref()) => (detected, None),
             (Some(detected), _) => {
@@ -94,7 +95,7 @@ impl FileType {
         }
     }
 
-    /// The MIME type.
+    /// The MIME type of data of this type.
     pub fn mime_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -121,7 +122,7 @@ impl FileType {
         }
     }
 
-    /// Whether [`sniff`](Self::sniff) detects the type.
+    /// Whether [`sniff`](Self::sniff) recognizes all data of this type by its first bytes.
     fn has_magic_bytes(self) -> bool {
         matches!(
             self,
@@ -153,7 +154,8 @@ impl FileType {
         }
     }
 
-    /// Detects the type from the first bytes.
+    /// Detects the type from the first bytes. Returns `None` for types without a fixed beginning,
+    /// such as text.
     fn sniff(bytes: &[u8]) -> Option<Self> {
         const MAGIC_BYTES: [(&[u8], FileType); 5] = [
             (b"\x89PNG\r\n\x1a\n", FileType::Png),
@@ -181,7 +183,7 @@ fn essence(mime_type: &str) -> String {
     essence.trim().to_ascii_lowercase()
 }
 
-/// Whether the MIME type is missing or stands for any binary data.
+/// Whether the server declared no MIME type, or one that is used for any binary data.
 fn is_generic(essence: Option<&str>) -> bool {
     matches!(
         essence,
@@ -189,7 +191,8 @@ fn is_generic(essence: Option<&str>) -> bool {
     )
 }
 
-/// Whether a browser that sniffs the data would render it as a page.
+/// Whether the data begins with one of `TAGS`, after white space. A browser that guesses the type
+/// of the data would render it as a web page.
 fn is_markup(bytes: &[u8]) -> bool {
     const TAGS: [&str; 16] = [
         "<!doctype",

@@ -1,7 +1,7 @@
-//! Renders a prompt for a model.
+//! Renders a prompt for a model: sanitizes and truncates the texts of its messages.
 //!
-//! Invariant: every text is sanitized, and all texts together are within the limit, plus one
-//! marker.
+//! Invariant: every text is sanitized. The texts of all messages together have at most
+//! `Limits::result_text_bytes` bytes, plus one truncation marker.
 
 use serde::Serialize;
 use switchboard_wire::mcp::{GetPromptResult, Role};
@@ -12,34 +12,36 @@ use super::truncate::{LimitedText, truncate_texts};
 use super::{Block, MAX_FIELD_BYTES, ResultHandle, ResultStore};
 use crate::limits::Limits;
 
-/// A prompt, rendered for a model.
+/// A prompt whose texts are safe to show to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RenderedPrompt {
-    /// The description, in one line.
+    /// The description of the prompt in one line, if the server sent one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The messages, in order.
+    /// The messages, in the order in which the server sent them.
     pub messages: Vec<RenderedMessage>,
-    /// Remarks of the host: what was left out.
+    /// Remarks of the host: messages that were left out, or a full text that could not be stored.
     pub notes: Vec<String>,
-    /// The handle of the full text, if the text was cut and stored.
+    /// The handle of the full text of all messages. `None` if nothing was cut, or if the full text
+    /// was not stored.
     #[serde(rename = "whole", skip_serializing_if = "Option::is_none")]
     pub stored: Option<ResultHandle>,
 }
 
-/// One message of a prompt.
+/// One message of a [`RenderedPrompt`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RenderedMessage {
-    /// The role of the speaker.
+    /// Whether the message is from the user or from the assistant.
     pub role: Role,
-    /// The content.
+    /// The content of the message.
     pub content: Block,
 }
 
-/// Renders a prompt. Text that exceeds the limit is cut, and the full text goes to `store`.
+/// Renders a prompt. If its texts together exceed `Limits::result_text_bytes`, they are cut, and
+/// the full text goes to `store`.
 pub fn render_prompt(
     result: GetPromptResult,
     limits: &Limits,

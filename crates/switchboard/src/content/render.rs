@@ -1,7 +1,8 @@
 //! Renders a tool result for a model: one [`Block`] for each content block of the server.
 //!
-//! Invariant: every text is sanitized. The data of an image or audio block contains only characters
-//! of base64 and is within the limit on media. A description replaces other media.
+//! Invariant: every text is sanitized. All images and audio of one result together have at most
+//! `Limits::result_media_bytes` bytes, and their data contains only base64 characters. A
+//! description replaces an image or audio that violates this.
 
 use std::borrow::Cow;
 
@@ -18,7 +19,8 @@ use super::{
 use crate::id::ServerName;
 use crate::limits::Limits;
 
-/// Renders a tool result. Text that exceeds the limit is cut, and the full text goes to `store`.
+/// Renders a tool result. If its texts together exceed `Limits::result_text_bytes`, they are cut,
+/// and the full text goes to `store`.
 pub fn render_tool_result(
     result: CallToolResult,
     limits: &Limits,
@@ -27,8 +29,8 @@ pub fn render_tool_result(
     render_tool_result_from(None, result, limits, store)
 }
 
-/// Renders the result of a server. The descriptions of resource links contain the name of the
-/// server, because a model needs it to read them.
+/// Like [`render_tool_result`]. With `server`, the descriptions of resource links contain the name
+/// of the server, because a model needs that name to read the resource.
 pub(crate) fn render_tool_result_from(
     server: Option<&ServerName>,
     result: CallToolResult,
@@ -36,13 +38,13 @@ pub(crate) fn render_tool_result_from(
     store: Option<&dyn ResultStore>,
 ) -> Output {
     let mut media_budget = limits.result_media_bytes;
-    // `collect` would reuse the allocation of the input blocks. These are larger, so it would then
-    // reallocate to shrink it.
+    // Not `collect`: it would reuse the allocation of `result.content` and then reallocate to
+    // shrink it, because a `ContentBlock` is larger than a `Block`.
     let mut blocks = Vec::with_capacity(result.content.len());
     let render = |block| render_block(block, server, &mut media_budget);
     blocks.extend(result.content.into_iter().map(render));
-    // Servers usually repeat the structured content as text. Without any text, the model would not
-    // see the structured content.
+    // Servers usually repeat the structured content in a text block. If there is no text block, the
+    // structured content is added as text, because a model sees only the blocks.
     let is_text = |block: &Block| matches!(block, Block::Text { .. });
     if let (false, Some(structured)) = (blocks.iter().any(is_text), &result.structured_content) {
         let text = sanitize(structured.as_str()).into_owned();
@@ -66,8 +68,8 @@ pub(crate) fn render_tool_result_from(
 }
 
 impl Output {
-    /// Removes structured content that exceeds the limit, and stores it. It is not cut, because a
-    /// part of it would not be valid JSON.
+    /// Removes and stores structured content that is larger than `max_bytes`. Structured content is
+    /// not cut, because a part of it would not be valid JSON.
     fn drop_large_structured(&mut self, max_bytes: usize, store: Option<&dyn ResultStore>) {
         let is_large = |json: &mut Json| json.as_str().len() > max_bytes;
         let Some(structured) = self.structured.take_if(is_large) else {
@@ -80,7 +82,7 @@ impl Output {
         self.stored = store.and_then(|store| store.store(structured.as_str()).ok());
     }
 
-    /// Truncates the texts of all blocks to a common limit. Images and audio stay.
+    /// Truncates the texts of all blocks together to `max_bytes`. Keeps images and audio.
     fn truncate_text(&mut self, max_bytes: usize, store: Option<&dyn ResultStore>) {
         let texts: Vec<_> = self.blocks.iter().filter_map(LimitedText::new).collect();
         let Some(mut truncation) = truncate_texts(&texts, max_bytes, store) else {
@@ -92,7 +94,8 @@ impl Output {
     }
 }
 
-/// Renders one block. `media_budget` is how many bytes of media may still be included.
+/// Renders one block. `media_budget` is the number of bytes of base64 that this block and the
+/// following blocks may still contain; it is reduced by the data of this block.
 pub(super) fn render_block(
     block: ContentBlock,
     server: Option<&ServerName>,
@@ -140,8 +143,8 @@ pub(super) fn render_block(
     }
 }
 
-/// Returns the data and the MIME type of an image or audio. Returns a description if the data is
-/// invalid or exceeds the budget.
+/// Returns the data and the MIME type of an image or audio. Returns a description as the error if
+/// the data is not base64 or is larger than `media_budget`.
 fn take_media(
     kind: &str,
     content: MediaContent,
@@ -162,7 +165,8 @@ fn take_media(
     Ok((content.data, mime_type))
 }
 
-/// Subtracts the size of the data from the budget. Returns `false` if the budget is too small.
+/// Subtracts the size of `data` from `budget`. If `budget` is too small, returns `false` and leaves
+/// `budget` as it is.
 fn take_budget(data: Option<&str>, budget: &mut usize) -> bool {
     let rest = budget.checked_sub(data.map_or(0, str::len));
     *budget = rest.unwrap_or(*budget);
@@ -210,7 +214,7 @@ fn describe_resource(resource: &ResourceBody) -> String {
     }
 }
 
-/// Describes a block whose type the host does not know.
+/// Describes a block of a type that this crate does not know, by the type name and the size.
 fn describe_unknown(raw: &Json) -> String {
     #[derive(Deserialize)]
     struct Tagged {

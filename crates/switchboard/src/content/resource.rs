@@ -1,8 +1,8 @@
 //! Renders a resource for a model: sanitizes and truncates texts, saves binary data to files.
 //!
-//! Invariant: every text is sanitized, and all texts together are within the limit, plus one
-//! marker. A file name contains nothing that the server sent, and its extension is one of
-//! [`FileType`].
+//! Invariant: every text is sanitized. The texts of all parts together have at most
+//! `Limits::result_text_bytes` bytes, plus one truncation marker. The name of a saved file contains
+//! nothing that the server sent, and its extension comes from [`FileType`].
 
 use std::path::PathBuf;
 
@@ -16,43 +16,46 @@ use super::{
 };
 use crate::limits::Limits;
 
-/// Maximum number of files for one resource. Further binary parts are not saved.
+/// Maximum number of binary parts of one resource that are saved to files. Further binary parts are
+/// replaced by a description.
 const MAX_FILES: usize = 100;
 
-/// A resource, rendered for a model. Its JSON has only the member `contents`.
+/// A resource whose texts are safe to show to a model. The serialized form has only the member
+/// `contents`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RenderedResource {
-    /// The parts, in order.
+    /// The parts, in the order in which the server sent them.
     pub contents: Vec<RenderedPart>,
-    /// Remarks of the host: what was left out, and wrong MIME types.
+    /// Remarks of the host, for example about parts that were left out or wrong MIME types.
     #[serde(skip)]
     pub notes: Vec<String>,
-    /// The handle of the full text, if the text was cut and stored.
+    /// The handle of the full text of all parts. `None` if nothing was cut, or if the full text was
+    /// not stored.
     #[serde(skip)]
     pub stored: Option<ResultHandle>,
 }
 
-/// One part of a resource.
+/// One text or one piece of binary data of a [`RenderedResource`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RenderedPart {
-    /// The URI that the server sent.
+    /// The URI that the server sent, sanitized and cut to a maximum length.
     pub uri: String,
-    /// The declared type, or the detected one if the data contradicts it.
+    /// The MIME type that the server declared. If the data contradicts that type, the detected one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// The text, or why binary data was not saved.
+    /// The sanitized text. For binary data that was not saved, a description with the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The file with the binary data.
+    /// The file that the binary data was saved to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blob_saved_to: Option<PathBuf>,
 }
 
-/// Renders a resource. Text that exceeds the limit is cut, and the full text goes to `store`.
-/// Binary data goes to files of `store`.
+/// Renders a resource. If its texts together exceed `Limits::result_text_bytes`, they are cut, and
+/// the full text goes to `store`. Binary data goes to files of `store`.
 pub fn render_resource(
     result: ReadResourceResult,
     limits: &Limits,
@@ -77,7 +80,7 @@ pub fn render_resource(
 }
 
 impl RenderedResource {
-    /// Truncates the texts of all parts to a common limit.
+    /// Truncates the texts of all parts together to `max_bytes`.
     fn truncate_text(&mut self, max_bytes: usize, store: Option<&dyn ResultStore>) {
         let texts = self.contents.iter().filter_map(|part| part.text.as_deref());
         let texts = texts.map(|text| LimitedText {
@@ -99,8 +102,8 @@ impl RenderedResource {
     }
 }
 
-/// Renders one part. Also returns a note if its data was not saved or contradicts its declared
-/// type. `files` counts the files of the resource.
+/// Renders one part. Also returns a note if the data was not saved, or if the data contradicts the
+/// declared MIME type. `files` is the number of files that were saved for this resource so far.
 fn render_part(
     body: ResourceBody,
     files: &mut usize,
@@ -152,7 +155,7 @@ mod tests {
 
     const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
 
-    /// A resource with neither text nor bytes.
+    /// A part with neither text nor binary data.
     fn body(uri: &str, mime_type: Option<&str>) -> ResourceBody {
         let mut body = ResourceBody::text(uri, "");
         body.mime_type = mime_type.map(str::to_owned);

@@ -1,10 +1,10 @@
 //! Stores the full text of truncated results in memory or in a directory, and binary data in files.
 //!
-//! The module does not decide what to store. Files of a [`DirectoryResultStore`] are never deleted
-//! automatically: call [`DirectoryResultStore::prune`] or delete the directory.
+//! The module does not decide what to store. A [`DirectoryResultStore`] never deletes files by
+//! itself: call [`DirectoryResultStore::prune`] or delete the directory.
 //!
-//! Invariant: a file name consists of a random handle and an extension of [`FileType`]. It contains
-//! nothing that a server sent.
+//! Invariant: a file name is a random handle, for binary data with an extension from [`FileType`].
+//! It contains nothing that a server sent.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,12 +26,12 @@ mod tests;
 const HANDLE_PREFIX: &str = "result-";
 const HANDLE_DIGITS: usize = 32;
 
-/// Stores the full text of results.
+/// Stores the full text of truncated results, and optionally binary data of resources.
 pub trait ResultStore: Send + Sync {
-    /// Stores a text and returns its handle.
+    /// Stores a text and returns a new handle with which [`ResultStore::read`] finds the text.
     fn store(&self, text: &str) -> io::Result<ResultHandle>;
 
-    /// Reads a stored text.
+    /// Returns the text that was stored under this handle. Fails if the store no longer has it.
     fn read(&self, handle: &ResultHandle) -> io::Result<String>;
 
     /// Saves binary data to a file and returns its path. The default implementation returns
@@ -73,7 +73,7 @@ impl Serialize for ResultHandle {
     }
 }
 
-/// The text is not a handle of a stored result.
+/// The error for a text that does not have the format of a [`ResultHandle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a handle is `{HANDLE_PREFIX}` and {HANDLE_DIGITS} hexadecimal digits")]
 pub struct InvalidResultHandle;
@@ -95,19 +95,20 @@ impl FromStr for ResultHandle {
     }
 }
 
-/// Stores each text in a file that only its owner can read. The first write creates the directory.
+/// A [`ResultStore`] that writes each text to a file that only the current user can read. The first
+/// write creates the directory.
 #[derive(Debug)]
 pub struct DirectoryResultStore {
     directory: PathBuf,
 }
 
 impl DirectoryResultStore {
-    /// A store in `directory`. The directory does not have to exist.
+    /// Creates a store that writes to `directory`. The directory does not have to exist yet.
     pub fn new(directory: PathBuf) -> Self {
         Self { directory }
     }
 
-    /// The file of a stored text.
+    /// Returns the path of the file with the text of this handle. Does not check that it exists.
     pub fn path(&self, handle: &ResultHandle) -> PathBuf {
         self.directory.join(handle.to_string())
     }
@@ -116,13 +117,14 @@ impl DirectoryResultStore {
         create_private_dir(&self.directory)?;
         let mut file = create_new_file(path)?;
         file.write_all(content).inspect_err(|_| {
-            // A partial file would look like a complete one.
+            // Deletes the partly written file, which would look like a complete one.
             fs::remove_file(path).ok();
         })
     }
 }
 
-/// Creates a file that only its owner can read. Fails if the path exists, also as a symbolic link.
+/// Creates a file that only the current user can read. Fails if the path exists, even if it is a
+/// symbolic link without a target.
 fn create_new_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -157,7 +159,8 @@ impl ResultStore for DirectoryResultStore {
     }
 }
 
-/// Creates a directory that only its owner can access, unless it exists.
+/// Creates a directory that only the current user can access, unless it exists. An existing
+/// directory is checked with [`check_private_dir`].
 fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -167,7 +170,7 @@ fn create_private_dir(directory: &Path) -> io::Result<()> {
     check_private_dir(directory)
 }
 
-/// Rejects a symbolic link, and a directory that other users can write to.
+/// Fails if the path is a symbolic link, or a directory that other users can write to.
 fn check_private_dir(directory: &Path) -> io::Result<()> {
     if fs::symlink_metadata(directory)?.is_symlink() {
         return Err(io::Error::new(
@@ -189,7 +192,7 @@ fn check_private_dir(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Stores texts in memory, up to a total size.
+/// A [`ResultStore`] in memory. Drops the oldest texts if the total size exceeds a maximum.
 #[derive(Debug)]
 pub struct MemoryResultStore {
     max_bytes: usize,
@@ -198,13 +201,15 @@ pub struct MemoryResultStore {
 
 #[derive(Debug, Default)]
 struct StoredTexts {
-    /// Oldest first.
+    /// The stored texts, oldest first.
     texts: VecDeque<(ResultHandle, String)>,
+    /// The total size of `texts`.
     bytes: usize,
 }
 
 impl MemoryResultStore {
-    /// A store of at most `max_bytes` of text. The oldest texts are dropped first.
+    /// Creates a store that keeps at most `max_bytes` bytes of text. A larger text cannot be stored
+    /// at all.
     pub fn new(max_bytes: usize) -> Self {
         Self {
             max_bytes,

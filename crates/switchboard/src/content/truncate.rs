@@ -1,18 +1,20 @@
-//! Truncates the texts of a result, a prompt or a resource to a common limit.
+//! Truncates the texts of a result, a prompt or a resource, so that their total size is within a
+//! limit.
 //!
-//! Pure, except that the full text goes to the [`ResultStore`].
+//! Pure, except that it stores the full text in a [`ResultStore`].
 //!
-//! Invariant: the remaining texts are within the limit, plus one marker.
+//! Invariant: the remaining texts together are not larger than the limit, plus one truncation
+//! marker.
 
 use switchboard_wire::text::fit;
 
 use super::{Block, ResultHandle, ResultStore};
 
-/// A text that counts toward the limit.
+/// One of the texts whose total size is limited.
 #[derive(Clone, Copy)]
 pub(super) struct LimitedText<'a> {
     pub(super) text: &'a str,
-    /// Descriptions are not cut: one that does not fit is left out.
+    /// `false` for descriptions: a description that does not fit is left out as a whole.
     pub(super) can_be_cut: bool,
 }
 
@@ -25,20 +27,20 @@ impl<'a> LimitedText<'a> {
     }
 }
 
-/// What to do to a sequence of texts that exceeds the limit: keep the texts before `index`, replace
-/// the text at `index`, and remove the texts after it.
+/// How to shorten a list of texts: keep the texts before `index`, replace the text at `index` by
+/// `replacement`, and remove all texts after `index`.
 pub(super) struct Truncation {
     pub(super) index: usize,
-    /// The beginning of the text at `index`, and the marker.
+    /// The part of the text at `index` that fits, and the truncation marker.
     pub(super) replacement: String,
-    /// The handle of the full text.
+    /// The handle of the full text. `None` if there is no store or if storing failed.
     pub(super) stored: Option<ResultHandle>,
-    /// Why the full text could not be stored.
+    /// The error if storing the full text failed.
     pub(super) note: Option<String>,
 }
 
-/// Truncates the texts, joined by line ends, to `max_bytes`, and stores the full text. Returns
-/// `None` if the texts are within the limit.
+/// Computes how to shorten the texts, joined by line ends, to `max_bytes`, and stores the full
+/// text. Returns `None` if the texts fit.
 pub(super) fn truncate_texts(
     texts: &[LimitedText<'_>],
     max_bytes: usize,
@@ -50,7 +52,7 @@ pub(super) fn truncate_texts(
         return None;
     }
     let (stored, note) = store_full_text(texts, store);
-    // The end of the last text that fits, as an offset in the joined texts.
+    // Where the last text that fits ends, in bytes from the start of the joined texts.
     let mut fitting_end = None::<usize>;
     for (index, limited) in texts.iter().enumerate() {
         let start = fitting_end.map_or(0, |end| end + 1);
@@ -102,7 +104,8 @@ fn store_full_text(
 }
 
 impl Truncation {
-    /// Truncates a list of items with one block each. Items without text stay.
+    /// Shortens a list of items that have one block each. Items without a text, such as images, are
+    /// kept.
     pub(super) fn apply<T>(&mut self, items: &mut Vec<T>, block: fn(&mut T) -> &mut Block) {
         let mut next_text = 0;
         items.retain_mut(|item| {
@@ -122,8 +125,8 @@ impl Truncation {
     }
 }
 
-/// The marker at the end of a truncated text. Gives the size of the full text, the size of the
-/// shown part, and the handle of the stored text.
+/// Formats the marker at the end of a truncated text. It names the size of the full text, the size
+/// of the shown part, and the handle of the full text if it was stored.
 pub fn truncation_marker(
     total_bytes: usize,
     shown_bytes: usize,

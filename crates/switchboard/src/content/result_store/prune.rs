@@ -1,7 +1,7 @@
 //! Deletes old files of a [`DirectoryResultStore`].
 //!
-//! Invariant: only regular files whose names the store creates are deleted, and no symbolic link is
-//! followed.
+//! Invariant: only regular files are deleted, and only if their name has the format that the store
+//! uses. Symbolic links are not followed.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::{DirectoryResultStore, ResultHandle, check_private_dir};
 /// The length of the longest extension in [`FileType::extension`](super::FileType::extension).
 const MAX_EXTENSION_LEN: usize = 4;
 
-/// A file of the store.
+/// A regular file in the directory whose name has the format that the store uses.
 struct StoredFile {
     modified: SystemTime,
     bytes: u64,
@@ -21,11 +21,11 @@ struct StoredFile {
 }
 
 impl DirectoryResultStore {
-    /// Deletes files older than `max_age`, then the oldest ones until the total size is at most
-    /// `max_total_bytes`. Returns the number of deleted files.
+    /// Deletes files older than `max_age`. If the remaining files are larger than `max_total_bytes`
+    /// in total, also deletes the oldest of them. Returns the number of deleted files.
     ///
-    /// Files that the store did not create stay, and so do files that cannot be deleted. This
-    /// method blocks on the file system.
+    /// Does not delete files whose names do not have the format that the store uses. Skips files
+    /// that cannot be deleted. Blocks the thread while it accesses the file system.
     pub fn prune(&self, max_age: Duration, max_total_bytes: u64) -> io::Result<usize> {
         match check_private_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -40,12 +40,12 @@ impl DirectoryResultStore {
         let mut bytes = files.iter().map(|file| file.bytes).sum::<u64>();
         let mut removed = 0;
         for file in files {
-            // A modification time in the future gives the age zero.
+            // A modification time in the future counts as age zero.
             let age = now.duration_since(file.modified).unwrap_or_default();
             if age <= max_age && bytes <= max_total_bytes {
                 break;
             }
-            // Another process may have deleted the file.
+            // Deleting fails if another process has deleted the file in the meantime.
             if fs::remove_file(&file.path).is_ok() {
                 removed += 1;
             }
@@ -58,7 +58,7 @@ impl DirectoryResultStore {
 impl StoredFile {
     fn from_entry(entry: &fs::DirEntry) -> Option<Self> {
         is_result_file_name(entry.file_name().to_str()?).then_some(())?;
-        // Does not follow symbolic links.
+        // `DirEntry::metadata` does not follow symbolic links.
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         Some(Self {
             modified: metadata.modified().ok()?,
@@ -68,7 +68,8 @@ impl StoredFile {
     }
 }
 
-/// Whether the name is a handle, with or without an extension.
+/// Whether the name is a [`ResultHandle`], alone or with an extension of at most
+/// [`MAX_EXTENSION_LEN`] characters.
 fn is_result_file_name(name: &str) -> bool {
     let is_extension_char = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9');
     let (handle, extension) = match name.split_once('.') {

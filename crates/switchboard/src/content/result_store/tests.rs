@@ -192,7 +192,7 @@ fn prune_ignores_links_and_files_of_others() {
     assert_eq!(left, others.len() + 2);
     assert!(elsewhere.exists());
 
-    // The directory itself must not be a symbolic link.
+    // `prune` fails if the directory of the store is a symbolic link.
     let link = temporary.path().join("link");
     symlink(temporary.path(), &link).unwrap();
     let denied = DirectoryResultStore::new(link)
