@@ -1,8 +1,8 @@
 //! Local tools with which a model manages its MCP servers: resources, watches, refreshing, waiting.
 //!
-//! [`Registry::register_management_tools`] adds them. They run without asking the user. Invariants:
-//! rules that deny a management tool or a whole server are enforced; a watch that polls a tool
-//! checks the permission for that tool.
+//! [`Registry::register_management_tools`] adds these tools to a registry. The management tools run
+//! without asking the user. Invariants: a rule that denies a management tool or a whole server is
+//! enforced, and a watch that polls an MCP tool needs permission for every call of that tool.
 
 mod definitions;
 mod resources;
@@ -42,7 +42,7 @@ struct ManagementTool {
     definition: Definition,
 }
 
-/// Executes one management tool.
+/// The function that executes one management tool.
 type ExecuteFn =
     for<'a> fn(&'a Host, Map<String, Value>, &'a CallContext) -> BoxFuture<'a, ToolResult<Output>>;
 
@@ -72,30 +72,33 @@ impl Tool for ManagementTool {
     }
 }
 
-/// The input of tools that work on one server or on all.
+/// The input of a management tool that works on one server, or on all servers if `server` is
+/// `None`.
 #[derive(Deserialize)]
 struct OptionalServer {
     server: Option<String>,
 }
 
-/// Parses the input of a tool. The input matched the schema, so this rarely fails.
+/// Parses the input of a management tool. Rarely fails, because the registry has already validated
+/// the input against the schema of the tool.
 fn parse<T: DeserializeOwned>(input: Map<String, Value>) -> ToolResult<T> {
     serde_json::from_value(Value::Object(input))
         .map_err(|error| ToolError::new(format!("invalid input: {error}")))
 }
 
-/// The result of a tool, as JSON text.
+/// Serializes the result of a management tool as one block of JSON text.
 fn json_output(value: &impl Serialize) -> ToolResult<Output> {
     serde_json::to_string(value)
         .map(Output::text)
         .map_err(|error| ToolError::new(format!("the result could not be serialized: {error}")))
 }
 
-/// Fails if a rule denies the whole server.
+/// Fails if a rule denies all tools of the server.
 fn check_server_not_denied(host: &Host, server: &str) -> ToolResult<()> {
     match ServerName::new(server) {
         Ok(server) => Ok(host.state().check_server_not_denied(&server)?),
-        // No server has an invalid name. The caller reports it as unknown.
+        // No server can have an invalid name. The lookup that follows this check reports an unknown
+        // server.
         Err(_) => Ok(()),
     }
 }

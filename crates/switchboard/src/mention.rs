@@ -2,32 +2,32 @@
 //!
 //! Pure. The module does not check whether the server or the resource exists.
 //!
-//! Invariant: a mention is at the start of a word or after a quote, a bracket, a comma or a
-//! semicolon. So an email address is not a mention.
+//! Invariant: the `@` of a mention is at the start of a word, or follows a quote, an opening
+//! bracket, a comma or a semicolon. So an email address is not a mention.
 
 use std::ops::Range;
 
-/// Maximum number of mentions of one text.
+/// Maximum number of mentions that [`mentions`] returns. Later mentions are ignored.
 const MAX_MENTIONS: usize = 64;
 
 /// A mention of a resource in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mention<'a> {
-    /// The position in the text, including the `@`.
+    /// The byte range of the mention in the text, including the `@`.
     pub range: Range<usize>,
     /// The name of the server.
     pub server: &'a str,
-    /// The URI as typed.
+    /// The URI as the user typed it.
     pub uri: &'a str,
 }
 
-/// Finds the first 64 mentions in a text. Takes linear time.
+/// Finds the first 64 mentions in a text. Takes time linear in the length of the text.
 pub fn mentions(text: &str) -> Vec<Mention<'_>> {
     let mut start = 0;
     let words = text.split(ends_mention).filter_map(|word| {
         let word_start = start;
-        // The next word starts after the character that ends this one.
+        // The next word starts after the separator that ends this word.
         start += word.len();
         start += text
             .get(start..)
@@ -46,8 +46,8 @@ fn first_char_len(text: &str) -> Option<usize> {
     text.chars().next().map(char::len_utf8)
 }
 
-/// Finds the first `@` that is at the start of the word or after a quote, a bracket, a comma or a
-/// semicolon.
+/// Finds the first `@` that is at the start of the word, or follows a character that
+/// [`may_precede_mention`] allows.
 fn find_at_sign(word: &str) -> Option<usize> {
     let mut before = None;
     let mut characters = word.char_indices();
@@ -61,8 +61,8 @@ fn find_at_sign(word: &str) -> Option<usize> {
 
 /// Splits a reference `server:uri`, with or without the `@`.
 ///
-/// The name of the server can contain colons. It ends at the first colon before a URI with a
-/// scheme.
+/// The name of the server can contain colons. The name ends at the first colon that is followed by
+/// a URI with a scheme. Returns `None` if there is no such colon, or if the name is empty.
 pub fn split(reference: &str) -> Option<(&str, &str)> {
     let reference = reference.strip_prefix('@').unwrap_or(reference);
     let colons = reference.match_indices(':');
@@ -73,7 +73,7 @@ pub fn split(reference: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Whether a text starts with `scheme:` and is not empty after it.
+/// Whether a text starts with `scheme:` and has at least one character after the colon.
 fn has_scheme(uri: &str) -> bool {
     let Some((scheme, rest)) = uri.split_once(':') else {
         return false;
@@ -93,10 +93,10 @@ fn ends_mention(character: char) -> bool {
 }
 
 /// Strips punctuation from the end of a word. Keeps a closing bracket if the word contains the
-/// opening one.
+/// matching opening bracket.
 fn strip_punctuation(word: &str) -> &str {
     const BRACKETS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
-    // The number of closing brackets without an opening one, for each kind of bracket.
+    // How many more closing than opening brackets the word contains, for each kind of bracket.
     let mut surplus = BRACKETS.map(|(open, close)| {
         let closed = word.matches(close).count();
         closed.saturating_sub(word.matches(open).count())

@@ -1,9 +1,11 @@
 //! Permission rules: decide whether a tool may be called, and why.
 //!
 //! Pure. The module does not read settings and does not ask users. It does not know which projects
-//! are trusted: the program that builds a [`Policy`] leaves out the rules of other projects.
+//! the user trusts: the program that builds a [`Policy`] leaves out the rules of projects that are
+//! not trusted.
 //!
-//! A rule matches tools by a pattern, in which `s`, `t` and `name` are globs (`*`, `?`, `[…]`):
+//! A rule matches tools by a pattern. In this table, `s`, `t` and `name` are globs (`*`, `?`,
+//! `[…]`):
 //!
 //! | pattern | matches |
 //! |---|---|
@@ -12,14 +14,14 @@
 //! | `*` | everything |
 //! | `name` | local tools of that name |
 //!
-//! An allow is compared only with the pair of server name and tool name. A deny or an ask is also
-//! compared with the wire name, as a whole and split into server and tool. So it matches whichever
-//! name its author wrote.
+//! An allow rule is compared only with the names of the server and the tool. A deny or ask rule is
+//! also compared with the wire name, as a whole and split into its server part and tool part. So a
+//! deny or ask rule matches both the original names and the wire name.
 //!
 //! A rule can be limited to some servers, to tools that declare a hint, and to calls whose
 //! arguments match (`permission/arguments.rs`).
 //!
-//! Invariant: a matching deny wins over every other rule, regardless of scope and position.
+//! Invariant: a matching deny rule wins over every other rule, regardless of scope and position.
 
 mod arguments;
 mod glob;
@@ -41,7 +43,7 @@ pub use policy::{Policy, PolicyInput};
 pub use request::{Denial, PermissionRequest, PermissionResponse};
 pub use rule::{Rule, RuleDefinition, RuleScope};
 
-/// The action of a rule or of a decision.
+/// What a rule or a decision does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -62,7 +64,7 @@ impl Action {
         }
     }
 
-    /// How strictly a rule with this action matches.
+    /// Returns how strictly the pattern and the conditions of a rule with this action match.
     fn match_mode(self) -> MatchMode {
         match self {
             Self::Allow => MatchMode::Exact,
@@ -77,7 +79,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// The text is not an action.
+/// The error for a text that is not the name of an [`Action`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an action: write `allow`, `ask` or `deny`")]
 pub struct UnknownAction(String);
@@ -93,14 +95,15 @@ impl FromStr for Action {
     }
 }
 
-/// How strictly a pattern matches. An allow must not match more than its author meant, and a deny
-/// not less.
+/// How strictly a rule matches. An allow rule must not match more calls than its author meant. A
+/// deny rule must not match fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MatchMode {
-    /// For allows. Compares the pair of server and tool, and argument values as they are.
+    /// For allow rules. Compares the names of the server and the tool, and argument values as they
+    /// are.
     Exact,
-    /// For denies and asks. Also compares the wire name and other forms of argument values, and
-    /// matches unknown arguments.
+    /// For deny and ask rules. Also compares the wire name and other forms of argument values.
+    /// Matches if the arguments of the call are not known.
     Broad,
 }
 
@@ -110,12 +113,12 @@ impl MatchMode {
     }
 }
 
-/// The action for a call, and the reason.
+/// What happens to a call, and why. [`Policy`] makes this decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// The action.
+    /// What happens to the call.
     pub action: Action,
-    /// The reason.
+    /// Why: the rule that decided, or that no rule matches.
     pub reason: Reason,
 }
 
@@ -123,9 +126,9 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// A rule matches.
+    /// This rule decided: it is the first one that matches.
     Rule(Arc<RuleDefinition>),
-    /// No rule matches.
+    /// No rule matches, so the user is asked.
     Default,
 }
 

@@ -1,10 +1,10 @@
 //! Options for child processes, and [helper programs](Program) that are cleaned up like servers.
 //!
 //! A [`Host`](crate::Host) starts each child as the leader of a process group, and ends the group
-//! when the server stops. On Linux it also ends the processes that left the group, unless the entry
-//! sets `keepDaemons`; it finds them by the variable `SWITCHBOARD_CHILD` in their environment. On
-//! Linux the kernel kills a child when the host dies. Other processes of the embedding program are
-//! not affected.
+//! when the server stops. On Linux the host also ends the processes that left the group, unless the
+//! config entry sets `keepDaemons`. It finds these processes by the variable `SWITCHBOARD_CHILD` in
+//! their environment. On Linux the kernel kills a child when the process of the host dies. Other
+//! processes of the embedding program are not affected.
 //!
 //! Three options affect the whole process, so the embedding program has to enable them:
 //!

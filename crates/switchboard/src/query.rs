@@ -1,7 +1,7 @@
 //! Queries: read resources, get prompts, complete arguments.
 //!
-//! This module defines the types, selects the session of a query and checks its preconditions. The
-//! public methods are on [`Host`](crate::Host).
+//! This module defines the types, selects the session of a query and checks the preconditions of
+//! the query. The public methods are on [`Host`](crate::Host).
 //!
 //! Invariant: a query is sent at most twice. A query changes nothing on the server, so it is sent
 //! again after its connection was lost.
@@ -54,7 +54,7 @@ impl<T: Serialize> Serialize for ServerItem<T> {
 }
 
 impl ServerItem<Prompt> {
-    /// The name of the slash command for the prompt: `mcp__server__prompt`.
+    /// Returns the name of the slash command for the prompt: `mcp__server__prompt`.
     pub fn wire_name(&self) -> WireName {
         naming::wire_name(&self.server, &ToolName::from(self.item.name.as_str()))
     }
@@ -64,9 +64,10 @@ impl ServerItem<Prompt> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Listing<T> {
-    /// The items, by server. Items of one server are in the order in which it listed them.
+    /// The items, grouped by server. Items of one server are in the order in which that server
+    /// listed them.
     pub items: Vec<ServerItem<T>>,
-    /// The errors of servers whose items are missing.
+    /// The errors of the servers that could not be listed. The items of these servers are missing.
     pub errors: Vec<QueryError>,
 }
 
@@ -84,13 +85,13 @@ pub enum CompletionTarget<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct MentionedResource {
-    /// The position of the mention in the text.
+    /// The byte range of the mention in the text.
     pub range: Range<usize>,
     /// The server.
     pub server: String,
-    /// The URI.
+    /// The URI of the resource.
     pub uri: String,
-    /// The content of the resource.
+    /// The content of the resource, or why it could not be read.
     pub outcome: Result<RenderedResource, QueryError>,
 }
 
@@ -100,7 +101,7 @@ pub struct MentionedResource {
 pub enum RefreshOutcome {
     /// The server listed its tools, and the catalog was updated.
     Refreshed,
-    /// The server has no open session.
+    /// The server has no open session, so its tools were not listed.
     NotConnected,
 }
 
@@ -124,8 +125,8 @@ impl HostState {
         }
     }
 
-    /// Returns the session of a server. Waits for a server that is starting, and starts a dormant
-    /// one.
+    /// Returns the session of a server. Starts a dormant server. Waits for a server that is
+    /// starting, at most for the startup deadline.
     pub(crate) async fn query_session(&self, server: &ServerHandle) -> Result<Session, QueryError> {
         self.check_server_not_denied(&server.settings().name)?;
         let until = Instant::now() + self.deadlines.startup;
@@ -143,7 +144,7 @@ impl HostState {
         }
     }
 
-    /// Fails if the server did not declare a capability.
+    /// Fails if the server is not connected or did not declare the capability.
     pub(crate) async fn require_capability(
         &self,
         server: &ServerHandle,
@@ -160,8 +161,9 @@ impl HostState {
         })
     }
 
-    /// Runs `query` on the session of the server. If the session is lost, runs it once more on the
-    /// next session. `query` gets the session and the instant at which the query times out.
+    /// Runs `query` on the session of the server. If that session is lost, runs `query` once more
+    /// on the next session. `query` gets the session and the instant at which the request times
+    /// out. That instant is the same for both runs.
     pub(crate) async fn retry_on_new_session<T, F>(
         &self,
         server: &ServerHandle,
@@ -185,7 +187,7 @@ impl HostState {
         outcome.map_err(|error| self.query_error(server, error, limit))
     }
 
-    /// Reads a resource of this server. The host does not interpret the URI.
+    /// Reads a resource of this server. The host sends the URI to the server as it is.
     pub(crate) async fn read_resource(
         &self,
         server: &str,
@@ -204,7 +206,8 @@ impl HostState {
         .await
     }
 
-    /// Converts the error of a request. `limit` is the time limit of the query.
+    /// Converts the error of a request to the error of the query. `limit` is the time limit of the
+    /// query.
     pub(crate) fn query_error(
         &self,
         server: &ServerHandle,
@@ -239,12 +242,12 @@ impl HostState {
     }
 }
 
-/// The deadline of a request that times out at `end`.
+/// Returns the deadline of a request that times out at `end`.
 pub(crate) fn deadline_at(end: Instant) -> Deadline {
     Deadline::after(end.saturating_duration_since(Instant::now()))
 }
 
-/// Rejects texts that cannot be a resource URI.
+/// Rejects a URI that is empty, longer than `MAX_URI_BYTES` or contains control characters.
 pub(crate) fn check_uri(uri: &str) -> Result<(), QueryError> {
     let problem = if uri.len() > MAX_URI_BYTES {
         format!("the URI is longer than {MAX_URI_BYTES} bytes")

@@ -1,4 +1,5 @@
-//! The tools of an agent loop: local tools of the program together with the MCP tools of a host.
+//! The tools of an agent loop: local tools of the embedding program together with the MCP tools of
+//! a host.
 //!
 //! An agent loop needs descriptions of its tools for the model, and a way to execute the calls that
 //! the model requests. Invariants: every failure becomes a result that the loop can give to the
@@ -23,7 +24,7 @@ use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
 use crate::permission::{Action, Denial, PermissionRequest};
 
-/// A local tool: a function of the program that a model can call.
+/// A local tool: a function of the embedding program that a model can call.
 pub trait Tool: Send + Sync + 'static {
     /// The name by which the model calls the tool.
     fn name(&self) -> &str;
@@ -34,13 +35,15 @@ pub trait Tool: Send + Sync + 'static {
     /// The JSON Schema of the input.
     fn input_schema(&self) -> Json;
 
-    /// Whether the user has to allow this input. Rules that allow or deny the tool take precedence.
+    /// Whether the user has to allow a call with this input. Not used if a rule allows or denies
+    /// the call. If `false`, the tool runs without asking the user, even if a rule says `ask`.
     fn requires_permission(&self, input: &Map<String, Value>) -> bool {
         let _ = input;
         true
     }
 
-    /// Executes the tool. The input matches the schema. The model sees the text of an error.
+    /// Executes the tool. `input` matches the schema. If the tool fails, the model sees the text of
+    /// the error.
     fn execute<'a>(
         &'a self,
         input: Map<String, Value>,
@@ -53,7 +56,7 @@ pub trait Tool: Send + Sync + 'static {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ToolSource {
-    /// The program itself.
+    /// The embedding program.
     Local,
     /// An MCP server.
     Mcp,
@@ -74,9 +77,9 @@ pub struct ToolSpec {
     pub source: ToolSource,
 }
 
-/// Executes tools for an agent loop.
+/// A source of tools for an agent loop: describes the tools and executes them by name.
 pub trait ToolExecutor: Send + Sync {
-    /// The tools, in a stable order.
+    /// Describes all tools, in a stable order.
     fn definitions(&self) -> Vec<ToolSpec>;
 
     /// Executes a tool by name. Every failure becomes an output with `is_error` and a message for
@@ -114,10 +117,10 @@ impl ToolExecutor for Host {
     }
 }
 
-/// The local tools of a program and the MCP tools of a host.
+/// The local tools of an embedding program and the MCP tools of a host.
 ///
-/// The MCP tools change with their servers. The name of a local tool must not start with `mcp__`,
-/// so that it cannot be mistaken for an MCP tool.
+/// The set of MCP tools changes when servers connect, disconnect or change their tools. The name of
+/// a local tool must not start with `mcp__`, so that it cannot be mistaken for an MCP tool.
 #[derive(Clone)]
 pub struct Registry {
     host: Host,
@@ -146,7 +149,7 @@ pub enum RegisterError {
 }
 
 impl Registry {
-    /// A registry with the tools of a host and no local tools.
+    /// Creates a registry with the MCP tools of a host and no local tools.
     pub fn new(host: Host) -> Self {
         Self {
             host,
@@ -154,7 +157,7 @@ impl Registry {
         }
     }
 
-    /// The host.
+    /// The host whose MCP tools are in the registry.
     pub fn host(&self) -> &Host {
         &self.host
     }
@@ -177,7 +180,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Whether this input of this tool needs permission. MCP tools always do.
+    /// Whether a call of this tool with this input needs permission if no rule allows or denies the
+    /// call. Always `true` for names that are not local tools.
     pub fn requires_permission(&self, name: &str, input: &Map<String, Value>) -> bool {
         self.find(name)
             .is_none_or(|local| local.tool.requires_permission(input))

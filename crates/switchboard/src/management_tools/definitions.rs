@@ -1,4 +1,5 @@
-//! The table of the management tools. Names and inputs match those of other agents.
+//! The table of the management tools. The names and input schemas of the tools are the same as in
+//! other agents.
 
 use serde_json::{Value, json};
 use switchboard_wire::mcp::Json;
@@ -6,7 +7,7 @@ use switchboard_wire::mcp::Json;
 use super::{ExecuteFn, parse, resources, servers, watches};
 use crate::watch::WatchKind;
 
-/// One management tool.
+/// A management tool: what the model sees of it, and the function that executes it.
 pub(super) struct Definition {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
@@ -186,7 +187,7 @@ fn subscription_id() -> Value {
     text("The id that the subscribing tool returned")
 }
 
-/// The schema of an object with these properties and no others.
+/// Returns the JSON Schema of an object that has only these properties.
 fn object(properties: &Value, required: &[&str]) -> Json {
     Json::from(&json!({
         "type": "object",

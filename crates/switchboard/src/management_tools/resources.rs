@@ -10,9 +10,9 @@ use crate::content::{Block, Output, sanitize};
 use crate::host::Host;
 use crate::query::ServerItem;
 
-/// How much of a name is shown, in bytes.
+/// Longer names and MIME types of resources are cut to this many bytes.
 const MAX_NAME_BYTES: usize = 200;
-/// How much of a description is shown, in bytes.
+/// Longer descriptions of resources are cut to this many bytes.
 const MAX_DESCRIPTION_BYTES: usize = 1_000;
 
 /// A resource in the result of `ListMcpResources`.
@@ -29,7 +29,8 @@ struct ListedResource {
 }
 
 impl ListedResource {
-    /// Returns `None` if sanitizing would change the URI: the model could not read the resource.
+    /// Returns `None` if sanitizing would change the URI. The model could not read such a resource,
+    /// because it would send back the changed URI.
     fn new(resource: &ServerItem<Resource>) -> Option<Self> {
         let Resource {
             uri,
@@ -77,7 +78,7 @@ pub(super) async fn list(host: &Host, input: OptionalServer) -> ToolResult<Outpu
     Ok(with_notes(json_output(&listed)?, &notes))
 }
 
-/// Adds notes as separate blocks, so that the first block stays valid JSON.
+/// Appends each note as a separate block, so that the first block of the output stays valid JSON.
 fn with_notes(mut output: Output, notes: &[String]) -> Output {
     let notes = notes.iter().map(|note| Block::Text {
         text: format!("[{}]", sanitize(note)),

@@ -124,7 +124,7 @@ pub(super) async fn wait(host: &Host, input: WaitInput) -> ToolResult<Output> {
     } else {
         Readiness::Servers(servers.clone())
     };
-    // After the timeout the result shows servers that are still starting.
+    // A timeout is not an error: the result then shows which servers are still starting.
     let _ = tokio::time::timeout(limit, host.wait_for(readiness)).await;
     let is_selected = |name: &ServerName| servers.is_empty() || servers.contains(name);
     let mut statuses = host.status();

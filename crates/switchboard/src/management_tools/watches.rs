@@ -1,4 +1,5 @@
-//! `SubscribeMcpResource`, `SubscribePolling` and the tools that stop the watches they start.
+//! `SubscribeMcpResource` and `SubscribePolling` start watches. `UnsubscribeMcpResource` and
+//! `UnsubscribePolling` stop them.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ enum PollTarget {
     Resource,
 }
 
-/// Selects the watches to stop: those that match all given fields.
+/// Selects the watches to stop: those that match every field that is not `None`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UnsubscribeInput {
@@ -105,7 +106,8 @@ async fn start(
     context: &CallContext,
 ) -> ToolResult<Output> {
     request.reason = reason;
-    // The watch outlives the call, so the deadline of the call does not apply.
+    // The watch outlives the tool call that starts it, so the deadline of that call does not apply
+    // to the watch.
     request.context = CallContext {
         deadline: None,
         ..context.clone()
@@ -117,7 +119,8 @@ async fn start(
     })
 }
 
-/// Stops the selected watches of this kind that belong to the caller.
+/// Stops the watches of this kind that `input` selects. Only watches that the principal of this
+/// call started are stopped.
 pub(super) fn unsubscribe(
     host: &Host,
     kind: WatchKind,

@@ -10,20 +10,19 @@
 //! as compact JSON with sorted keys. Globs are anchored at both ends and case-sensitive, and `*`
 //! matches everything: `/`, line ends, quotes. A missing argument matches nothing.
 //!
-//! What matches depends on the [`MatchMode`]:
+//! The [`MatchMode`] decides which forms of a value are compared:
 //!
 //! - *Exact* (allow): compares the value as it is. A glob with a wildcard does not match a value
-//!   that could be a path out of the directory in the glob: a value with a `..` segment, also if
-//!   the segment is percent-encoded or contains invisible characters; with a NUL; with percent
-//!   codes that are nested or are not UTF-8; with characters that look like a dot, a slash or a
-//!   backslash.
-//! - *Broad* (deny and ask): compares every form of the value. For a list or an object, also
+//!   that could be a path out of the directory that the glob names. Such a value contains a `..`
+//!   segment (also percent-encoded or with invisible characters), a NUL, percent codes that are
+//!   nested or are not UTF-8, or characters that look like a dot, a slash or a backslash.
+//! - *Broad* (deny and ask): compares several forms of the value. For a list or an object, also
 //!   everything in it, including keys. For a number such as `7.0`, also `7`. For a string, also the
-//!   string trimmed, then percent-decoded, then with `\` as `/`, then without `file://`, and each
-//!   of these with `.`, `..` and doubled `/` resolved.
+//!   result of each of these steps, applied one after another: trim, percent-decode, replace `\` by
+//!   `/`, remove `file://`. Each result is also compared with `.`, `..` and doubled `/` resolved.
 //!
-//! Values that are too large and arguments that are not known match in broad mode and do not match
-//! in exact mode.
+//! A value above [`MAX_VALUE_BYTES`] or [`MAX_VALUE_DEPTH`] matches in broad mode and does not
+//! match in exact mode. The same holds if the arguments of the call are not known.
 //!
 //! Invariant: everything that matches in exact mode also matches in broad mode.
 
@@ -36,11 +35,12 @@ use super::MatchMode;
 use super::glob::{Glob, GlobContext};
 use super::pattern::PatternProblem;
 
-/// Larger values are not compared, because a comparison takes up to glob length × value length
-/// steps.
+/// Maximum size of a value that is compared with a glob, because a comparison takes up to glob
+/// length × value length steps.
 const MAX_VALUE_BYTES: usize = 1024 * 1024;
 
-/// Deeper values are not compared. JSON that `serde_json` parsed is never deeper.
+/// Maximum nesting depth of a value that is compared with a glob. JSON that `serde_json` parsed is
+/// never deeper.
 const MAX_VALUE_DEPTH: usize = 128;
 
 /// One condition of a rule.
@@ -53,7 +53,8 @@ pub(super) struct ArgumentCondition {
 #[derive(Clone, Debug)]
 enum ArgumentSelector {
     All,
-    /// The keys on the path to one value. At least one key.
+    /// The path to one value: the keys of nested objects, or indexes of lists. At least one
+    /// element.
     Value(Box<[Box<str>]>),
 }
 
@@ -135,7 +136,8 @@ impl ArgumentCondition {
             }
     }
 
-    /// Whether any normalized form of a text matches. Each form is derived from the one before.
+    /// Whether the glob matches the text or any normalized form of it. Each form is derived from
+    /// the previous form.
     fn matches_normalized(&self, text: &str) -> bool {
         let trimmed = text.trim();
         let decoded = percent_decode(trimmed);
@@ -176,8 +178,8 @@ fn is_small_enough(value: &Value) -> bool {
     is_within_budget(value, MAX_VALUE_DEPTH, &mut MAX_VALUE_BYTES.clone())
 }
 
-/// Whether the value is within the depth and the byte budget. Subtracts a lower bound of the size
-/// of its text from the budget.
+/// Whether the value is nested at most `depth` levels and fits into `budget` bytes. Subtracts a
+/// lower bound of the value's JSON size from `budget`.
 fn is_within_budget(value: &Value, depth: usize, budget: &mut usize) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => consume(budget, 1),
@@ -208,7 +210,7 @@ fn consume(budget: &mut usize, bytes: usize) -> bool {
     rest.is_some()
 }
 
-/// The form of a value that globs are compared with.
+/// Converts a value to the text that globs are compared with.
 fn match_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -222,7 +224,8 @@ fn match_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Compact JSON with sorted keys, so that the order of the caller's keys does not matter.
+/// Serializes members as compact JSON with sorted keys, so that the order of keys in the call does
+/// not matter.
 fn sorted_json(members: &Map<String, Value>) -> String {
     let mut text = String::new();
     write_members(members, &mut text);
@@ -261,7 +264,7 @@ fn write_sorted(value: &Value, text: &mut String) {
     }
 }
 
-/// Whether any text in the value could be a path that leaves the directory in a glob.
+/// Whether any text in the value could be a path out of the directory that a glob names.
 fn has_path_escape(value: &Value) -> bool {
     match value {
         Value::String(text) => text_has_path_escape(text),
@@ -274,7 +277,7 @@ fn has_path_escape(value: &Value) -> bool {
 }
 
 fn text_has_path_escape(text: &str) -> bool {
-    // A path can be part of a longer text. So these characters also end a segment.
+    // A path can be part of a longer text, so more characters than slashes end a segment.
     let ends_segment =
         |character: char| character.is_whitespace() || "/\\?#&;=:,|\"'`()<>".contains(character);
     let has_parent_segment = |text: &str| text.split(ends_segment).any(|segment| segment == "..");
@@ -286,9 +289,9 @@ fn text_has_path_escape(text: &str) -> bool {
             && has_parent_segment(&text.replace(is_ignorable_in_path, ""))
 }
 
-/// Whether the character is NUL, which ends a path early; U+FFFD, the result of decoding percent
-/// codes that are not UTF-8; or a character that some programs treat as a dot, a slash or a
-/// backslash.
+/// Whether the character makes the meaning of a path uncertain. NUL ends a path early. U+FFFD
+/// results from decoding percent codes that are not UTF-8. Some programs treat the other characters
+/// as a dot, a slash or a backslash.
 fn is_path_lookalike(character: char) -> bool {
     matches!(
         character,
@@ -314,13 +317,13 @@ fn is_ignorable_in_path(character: char) -> bool {
         )
 }
 
-/// Whether a text contains a percent code. In a text that was decoded once, such a code is nested:
-/// a server that decodes twice would use another path.
+/// Whether a text contains a percent code. In a text that was already decoded once, such a code was
+/// nested, and a server that decodes twice would use another path.
 fn has_percent_code(text: &str) -> bool {
     matches!(Cow::<[u8]>::from(percent_decode_str(text)), Cow::Owned(_))
 }
 
-/// Decodes all percent codes once. Nested codes stay.
+/// Decodes all percent codes once. Codes that appear only after decoding stay.
 fn percent_decode(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }
@@ -340,7 +343,7 @@ fn strip_file_scheme(text: &str) -> &str {
 }
 
 /// Decodes the percent codes of dots, slashes and backslashes. Other codes stay, because the text
-/// may be decoded already.
+/// may have been decoded before.
 fn decode_path_characters(text: &str) -> Cow<'_, str> {
     const CODES: [(&str, &str); 6] = [
         ("%2e", "."),
@@ -357,7 +360,8 @@ fn decode_path_characters(text: &str) -> Cow<'_, str> {
     Cow::Owned(CODES.into_iter().fold(text.to_owned(), decode))
 }
 
-/// Resolves `.`, `..` and doubled `/` in a path. Returns `None` if that changes nothing.
+/// Resolves `.`, `..` and doubled `/` in a path. Returns `None` if the text contains no slash or
+/// does not change.
 fn normalize_path(text: &str) -> Option<String> {
     let decoded = decode_path_characters(text);
     if !decoded.contains('/') {

@@ -2,10 +2,10 @@
 //!
 //! These are not path globs: `*` also matches separators, and `?` and classes match characters, not
 //! bytes, so that `?` matches `é`. Braces and parentheses (`{a,b}`, `Tool(argument)`) have a
-//! meaning in other globs and rules. They are errors where they cannot be literal. Otherwise a deny
-//! with such a pattern would be compared literally, and would deny nothing.
+//! meaning in other globs and rules. They are errors in every [`GlobContext`] that reserves them.
+//! Otherwise a deny rule with such a pattern would be compared literally, and would deny nothing.
 //!
-//! Invariant: matching allocates nothing and takes at most pattern length × name length steps.
+//! Invariant: matching allocates nothing and takes at most glob length × text length steps.
 
 use memchr::memmem::Finder;
 
@@ -30,7 +30,8 @@ pub(super) enum GlobError {
     Control,
 }
 
-/// The kind of text that a glob is compared with. Determines which characters are reserved.
+/// The kind of text that a glob is compared with. Determines which characters are errors in the
+/// glob, unless they are escaped or in a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GlobContext {
     /// Names of servers and tools: `{}` and `()` are reserved.
@@ -51,22 +52,22 @@ impl GlobContext {
     }
 }
 
-/// A compiled glob. Most globs consist of stars and literal characters. These are compared as
-/// strings, which is faster.
+/// A compiled glob. Most globs consist only of `*` and literal characters. These globs are compared
+/// as strings, which is faster than comparing tokens.
 #[derive(Clone, Debug)]
 pub(super) enum Glob {
     Literal(Box<str>),
     Segments {
-        /// Before the first star.
+        /// The text before the first `*`.
         head: Box<str>,
-        /// Between two stars, in order.
+        /// The texts between two `*`, in order.
         middle: Box<[Finder<'static>]>,
-        /// After the last star.
+        /// The text after the last `*`.
         tail: Box<str>,
     },
     General {
-        /// The characters before the first wildcard. Compared first, because most names differ
-        /// there.
+        /// The characters before the first wildcard. Compared first, because most names that do not
+        /// match differ there.
         head: Box<str>,
         tokens: Box<[GlobToken]>,
     },
@@ -134,8 +135,8 @@ impl Glob {
     }
 }
 
-/// Strips the prefix `head`. An empty head is not compared: with a dangling pointer and length 0,
-/// a `memcmp` that uses masked loads took 200 ns, longer than the rest of a rule.
+/// Strips the prefix `head`. Skips the comparison for an empty head: a `memcmp` with masked loads
+/// took 200 ns for a dangling pointer and length 0, longer than the rest of a rule.
 fn strip_head<'a>(name: &'a str, head: &str) -> Option<&'a str> {
     if head.is_empty() {
         return Some(name);
@@ -143,7 +144,8 @@ fn strip_head<'a>(name: &'a str, head: &str) -> Option<&'a str> {
     name.strip_prefix(head)
 }
 
-/// Strips the suffix `tail`. An empty tail is not compared, for the reason in [`strip_head`].
+/// Strips the suffix `tail`. Skips the comparison for an empty tail, for the reason in
+/// [`strip_head`].
 fn strip_tail<'a>(name: &'a str, tail: &str) -> Option<&'a str> {
     if tail.is_empty() {
         return Some(name);
@@ -151,7 +153,7 @@ fn strip_tail<'a>(name: &'a str, tail: &str) -> Option<&'a str> {
     name.strip_suffix(tail)
 }
 
-/// Returns the text of tokens that are all literal.
+/// Returns the text of the tokens, or `None` if a token is not a literal character.
 fn to_literal(tokens: &[GlobToken]) -> Option<String> {
     let characters = tokens.iter().map(|token| match token {
         GlobToken::Literal(character) => Some(*character),
@@ -160,8 +162,8 @@ fn to_literal(tokens: &[GlobToken]) -> Option<String> {
     characters.collect()
 }
 
-/// Whether the pieces occur one after another. The first occurrence of each piece is enough: a
-/// later one would leave less text for the next pieces.
+/// Whether the pieces occur one after another. Only the first occurrence of each piece is tried,
+/// because a later occurrence would leave less text for the next pieces.
 fn contains_in_order(pieces: &[Finder<'static>], text: &str) -> bool {
     let mut rest = text.as_bytes();
     pieces.iter().all(|piece| {
@@ -239,7 +241,8 @@ fn parse_tokens(text: &str, context: GlobContext) -> Result<Vec<GlobToken>, Glob
     Ok(tokens)
 }
 
-/// Parses a class up to its `]`. A `]` in first position is literal.
+/// Parses a character class after its `[`, up to and including its `]`. A `]` in first position is
+/// literal.
 fn parse_class(characters: &mut std::str::Chars<'_>) -> Result<GlobToken, GlobError> {
     let body = characters.as_str();
     let negated = body.starts_with(['!', '^']);

@@ -8,7 +8,7 @@ use switchboard_wire::naming::{PREFIX, SEPARATOR, split_wire_name};
 use super::glob::{Glob, GlobContext, GlobError};
 use super::{MatchMode, PolicyInput};
 
-/// The text is not a pattern.
+/// The error for a text that is not a valid pattern of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pattern {text:?} is not valid: {problem}")]
 pub struct InvalidPattern {
@@ -54,7 +54,7 @@ impl InvalidPattern {
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     target: PatternTarget,
-    /// The whole text as one glob.
+    /// The whole pattern as one glob, including `mcp__`.
     full_glob: Glob,
 }
 
@@ -95,8 +95,8 @@ impl Pattern {
 
     /// Whether the pattern matches the server and the tool or, in broad mode, the wire name.
     ///
-    /// `wire_parts` are the parts of the wire name, `None` if they equal the names of the server
-    /// and the tool.
+    /// `wire_parts` are the server part and the tool part of the wire name. `None` means that they
+    /// equal the names of the server and the tool.
     pub(super) fn matches_tool(
         &self,
         input: &PolicyInput<'_>,
@@ -118,8 +118,8 @@ impl Pattern {
                     || self.matches_server_with_separator(id.server.as_str(), id.tool.as_str()))
     }
 
-    /// Whether the pattern matches every tool of a server. `wire_part` is the part of wire names
-    /// that stands for the server.
+    /// Whether the pattern matches every tool of a server. `wire_part` is the server part of the
+    /// wire names of its tools.
     pub(super) fn matches_whole_server(&self, server: &str, wire_part: &str) -> bool {
         match &self.target {
             PatternTarget::Everything => true,
@@ -139,7 +139,7 @@ impl Pattern {
     }
 
     /// Whether the pattern matches a local tool. In broad mode, a pattern for MCP tools also
-    /// matches a local tool whose name looks like that of an MCP tool.
+    /// matches a local tool whose name has the form of a wire name.
     pub(super) fn matches_local_tool(&self, name: &str, mode: MatchMode) -> bool {
         match &self.target {
             PatternTarget::Everything => true,
@@ -153,8 +153,9 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches a server whose name contains `__`. The parser splits patterns at
-    /// the first `__`, and so in the middle of such a name.
+    /// Whether the pattern matches a server whose name contains `__`, or a tool of that server. The
+    /// parser splits a pattern at the first `__` after `mcp__`, which is inside such a server name,
+    /// so this method compares the whole pattern.
     fn matches_server_with_separator(&self, server: &str, tool: &str) -> bool {
         matches!(self.target, PatternTarget::McpTools { .. }) && server.contains(SEPARATOR) && {
             let server = format!("{PREFIX}{server}");
@@ -166,8 +167,8 @@ impl Pattern {
     }
 
     fn matches_wire_name(&self, wire_name: &str) -> bool {
-        // If the server glob is literal, the pattern can match only if the parts match. The caller
-        // has already compared the parts.
+        // If the server glob is literal, the pattern matches the wire name only if it matches the
+        // parts of the wire name. `matches_tool` has already compared the parts.
         let is_already_compared =
             matches!(&self.target, PatternTarget::McpTools { server, .. } if server.is_literal());
         !is_already_compared && self.full_glob.matches(wire_name)

@@ -1,6 +1,7 @@
-//! Evaluates permission rules in order.
+//! Sorts permission rules and finds the rule that decides on a call.
 //!
-//! Pure. Invariant: denies are evaluated first, so a matching deny wins over every other rule.
+//! Pure. Invariant: deny rules are evaluated before all others, so a matching deny rule always
+//! wins.
 
 use std::sync::Arc;
 
@@ -20,18 +21,19 @@ pub struct PolicyInput<'a> {
     pub wire_name: &'a WireName,
     /// The server's hints about the tool.
     pub annotations: &'a ToolAnnotations,
-    /// Whether the entry of the server says that its hints are trusted.
+    /// Whether the config entry of the server says that the hints of the server are trusted.
     pub trust_annotations: bool,
-    /// The arguments of the call, or `None` if they are not known. If they are not known, a deny or
-    /// an ask with conditions on arguments matches, and an allow does not.
+    /// The arguments of the call, or `None` if they are not known. With `None`, the conditions on
+    /// arguments of a deny or ask rule match, and those of an allow rule do not.
     pub arguments: Option<&'a Map<String, Value>>,
 }
 
-/// A call, with values that all rules need and that are computed once per call.
+/// The call that rules are compared with. Holds values that all rules need, computed once per call.
 pub(super) enum MatchInput<'a> {
     Tool {
         tool: &'a PolicyInput<'a>,
-        /// The parts of the wire name, unless they equal the names of the server and the tool.
+        /// The server part and the tool part of the wire name. `None` if they equal the names of
+        /// the server and the tool.
         wire_parts: Option<(&'a str, &'a str)>,
     },
     Local {
@@ -51,8 +53,8 @@ impl<'a> MatchInput<'a> {
     }
 }
 
-/// Whether the wire name consists of the unchanged names of the server and the tool. True for
-/// nearly all tools.
+/// Whether the wire name is `mcp__server__tool` with the names of the server and the tool as they
+/// are. True for nearly all tools.
 fn wire_name_is_exact(input: &PolicyInput<'_>) -> bool {
     let ToolId { server, tool, .. } = input.tool;
     let rest = input.wire_name.as_str().strip_prefix(PREFIX);
@@ -63,14 +65,14 @@ fn wire_name_is_exact(input: &PolicyInput<'_>) -> bool {
 /// A set of rules. The default has no rules and asks about every call.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// Evaluated first. The first match is reported.
+    /// The deny rules, evaluated first. The first match decides.
     denies: Vec<Rule>,
-    /// Evaluated after the denies. The first match decides.
+    /// The allow and ask rules, evaluated if no deny rule matches. The first match decides.
     allows_and_asks: Vec<Rule>,
 }
 
 impl Policy {
-    /// Sorts rules by scope, and within a scope by position.
+    /// Creates a policy. Sorts the rules by scope; rules of one scope keep their order.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
         rules.sort_by_key(|rule| rule.definition.scope);
@@ -91,8 +93,8 @@ impl Policy {
         decision(self.first_match(&MatchInput::new(input)))
     }
 
-    /// Decides on a call of an MCP tool. Returns `None` if the call is allowed: most calls are, and
-    /// the reason of an allow is not needed.
+    /// Decides on a call of an MCP tool. Returns `None` if a rule allows the call. Most calls are
+    /// allowed, and the reason is not needed then.
     pub(crate) fn deny_or_ask(&self, input: &PolicyInput<'_>) -> Option<Decision> {
         match self.first_match(&MatchInput::new(input)) {
             Some(rule) if rule.action() == Action::Allow => None,
@@ -106,9 +108,9 @@ impl Policy {
         decision(self.first_match(&MatchInput::Local { name, arguments }))
     }
 
-    /// The decision of the first rule that denies all tools of a server, if there is one. Such a
-    /// rule also denies resources and prompts. A rule that is limited to some tools, arguments or
-    /// hints does not.
+    /// Returns the decision of the first rule that denies all tools of a server, if there is one.
+    /// Such a rule also denies the resources and prompts of the server. A deny rule that is limited
+    /// to some tools, arguments or hints does not.
     pub fn server_denial(&self, server: &ServerName) -> Option<Decision> {
         let wire_part = server_part(server);
         let mut denies = self.denies.iter();
@@ -124,7 +126,7 @@ impl Policy {
             .map(Rule::decision)
     }
 
-    /// All rules that match, in the order of evaluation by scope and position.
+    /// Returns all rules that match, sorted by scope and then by position.
     pub fn matching_rules(&self, input: &PolicyInput<'_>) -> Vec<Arc<RuleDefinition>> {
         let input = MatchInput::new(input);
         let mut rules: Vec<&Rule> = self.all().filter(|rule| rule.matches(&input)).collect();
@@ -142,7 +144,8 @@ impl Policy {
     }
 }
 
-/// The decision of the first matching rule. Without a matching rule, the decision is to ask.
+/// Returns the decision of `rule`, the first rule that matches. Without a matching rule, the
+/// decision is to ask the user.
 fn decision(rule: Option<&Rule>) -> Decision {
     rule.map_or(
         Decision {

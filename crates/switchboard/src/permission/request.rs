@@ -1,7 +1,7 @@
-//! The permission request for one call, the response to it, and the reasons for a denial.
+//! The permission request for one call, the response to the request, and the reasons for a denial.
 //!
 //! Data only. The call pipeline creates a [`PermissionRequest`] if the policy requires permission,
-//! and an [`Interaction`](crate::Interaction) responds to it.
+//! and an [`Interaction`](crate::Interaction) responds to the request.
 
 use serde_json::{Map, Value};
 use switchboard_wire::mcp::ToolAnnotations;
@@ -10,9 +10,9 @@ use super::{Decision, PolicyInput};
 use crate::call_context::CallContext;
 use crate::id::{ToolId, WireName};
 
-/// A call that needs permission, with all data that a user needs to decide on it.
+/// Asks the user for permission for one call. Holds all data that the user needs to decide.
 ///
-/// The values are owned, so that a front end can move the request to another task.
+/// All fields are owned, so that a front end can move the request to another task.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PermissionRequest {
@@ -26,12 +26,12 @@ pub struct PermissionRequest {
     pub annotations: ToolAnnotations,
     /// Why the call needs permission: because of a rule, or because no rule matches.
     pub decision: Decision,
-    /// The caller.
+    /// Who makes the call, and the deadline of the call.
     pub context: CallContext,
 }
 
 impl PermissionRequest {
-    /// Creates a request for a call that another program executes.
+    /// Creates a request for a call that another program executes, not this host.
     pub fn new(
         input: &PolicyInput<'_>,
         arguments: &Map<String, Value>,
@@ -82,7 +82,8 @@ pub enum Denial {
     /// The user denied the call.
     #[error("the user denied permission")]
     User,
-    /// A watch polls this tool, and the tool changed too often since the user allowed it.
+    /// A watch polls this tool. The definition of the tool changed too often after the user had
+    /// allowed the polls.
     #[error("the definition of the tool changed too often after the user allowed it")]
     ToolChanged,
     /// The call needs permission, and no user or front end is available to decide.

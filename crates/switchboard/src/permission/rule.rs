@@ -1,4 +1,4 @@
-//! A permission rule: how to build one, its text, and whether it matches a call.
+//! Permission rules: building a rule, formatting it, and comparing it with a call.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,19 +14,20 @@ use super::policy::{MatchInput, PolicyInput};
 use super::{Action, Decision, Reason};
 use crate::id::ServerName;
 
-/// Where a rule comes from. Rules are evaluated in this order.
+/// Where a rule comes from. Scopes that are listed first are evaluated first, except that the deny
+/// rules of all scopes come before all other rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RuleScope {
-    /// The administrator of the machine.
+    /// Written by the administrator of the machine.
     Managed,
-    /// The command line or the embedding program.
+    /// Passed on the command line, or added by the embedding program.
     CommandLine,
-    /// The user, for one project.
+    /// Written by the user, for one project.
     Local,
-    /// The user.
+    /// Written by the user, for all projects.
     User,
-    /// The settings file of the project.
+    /// Written in the settings file of the project.
     Project,
 }
 
@@ -46,41 +47,43 @@ impl fmt::Display for RuleScope {
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(super) pattern: Pattern,
-    /// All conditions must match.
+    /// The conditions on the arguments. The rule matches a call only if all conditions match.
     pub(super) conditions: Vec<ArgumentCondition>,
-    /// The servers that the rule is limited to, if any.
+    /// The servers that the rule is limited to. `None`: all servers and local tools.
     pub(super) servers: Option<Arc<BTreeSet<ServerName>>>,
     pub(super) definition: Arc<RuleDefinition>,
-    /// The position among all rules of a policy, in the order of evaluation.
+    /// The position among all rules of a policy, sorted by scope. Zero until the rule is in a
+    /// policy.
     pub(super) index: usize,
 }
 
-/// The text and the origin of a rule, as the user wrote it.
+/// The text and the origin of a rule, as its author wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RuleDefinition {
-    /// The action.
+    /// What happens to calls that the rule matches.
     pub action: Action,
-    /// The pattern for tools.
+    /// The pattern that selects tools, such as `mcp__files__read_*`.
     pub tool: String,
-    /// The patterns for arguments.
+    /// The patterns for arguments, such as `path=/srv/*`. All must match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
-    /// The hint that a tool must declare.
+    /// The rule matches only tools that declare this hint. `None`: no hint is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
-    /// The scope.
+    /// The scope that the rule comes from.
     pub scope: RuleScope,
-    /// The file and the position in it.
+    /// The settings file that contains the rule, and the position in that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<SourcePos>,
-    /// Why the rule exists, for rules that a program added. Shown instead of the pattern.
+    /// Why the rule exists. Set for rules that a program added, and shown to the user instead of
+    /// the pattern.
     #[serde(rename = "because", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl Rule {
-    /// A rule with the scope of the command line.
+    /// Creates a rule with the scope [`RuleScope::CommandLine`]. `tool` is the pattern for tools.
     pub fn new(action: Action, tool: &str) -> Result<Self, InvalidPattern> {
         Ok(Self {
             pattern: Pattern::parse(tool)?,
@@ -122,11 +125,11 @@ impl Rule {
         self
     }
 
-    /// Limits the rule to these servers, even if its pattern matches more. Local tools are
-    /// excluded.
+    /// Limits the rule to these servers, even if its pattern matches tools of other servers. The
+    /// rule then matches no local tool.
     ///
-    /// Use it for rules whose author controls only some servers. For example, an allow in a project
-    /// file applies only to the servers of that project.
+    /// Use this method for rules whose author controls only some servers. For example, an allow in
+    /// a project file applies only to the servers of that project.
     ///
     /// ```
     /// use switchboard::id::ServerName;
@@ -141,19 +144,20 @@ impl Rule {
         self
     }
 
-    /// Sets the scope.
+    /// Sets the scope of the rule.
     pub fn scope(mut self, scope: RuleScope) -> Self {
         self.definition_mut().scope = scope;
         self
     }
 
-    /// Sets the file and the position in it.
+    /// Sets the settings file that contains the rule, and the position in that file.
     pub fn origin(mut self, origin: SourcePos) -> Self {
         self.definition_mut().origin = Some(origin);
         self
     }
 
-    /// Sets why the rule exists, for rules that a program adds. Shown instead of the pattern.
+    /// Sets why the rule exists, for rules that a program adds. The reason is shown to the user
+    /// instead of the pattern.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.definition_mut().reason = Some(reason.into());
         self

@@ -13,16 +13,16 @@ use crate::status::Unavailable;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// There is no server of this name.
+    /// The host has no server of this name.
     #[error("no server named {0:?}")]
     UnknownServer(String),
-    /// The server is not connected.
+    /// The server is not connected, so the query was not sent.
     #[error(transparent)]
     Unavailable(Unavailable),
-    /// A rule denies the whole server.
+    /// A rule denies all tools of the server. Such a rule also denies queries.
     #[error("access to server {server} was denied: {denial}")]
     Denied {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// The rule that denies the server.
         denial: Denial,
@@ -30,26 +30,26 @@ pub enum QueryError {
     /// The server does not support this kind of query.
     #[error("server {server} does not support {what}")]
     UnsupportedCapability {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// The missing capability: `resources` or `prompts`.
         what: &'static str,
     },
-    /// The text cannot be a resource URI.
+    /// The URI is empty, too long, or contains control characters.
     #[error("{0}")]
     InvalidUri(String),
     /// The server responded with a JSON-RPC error.
     #[error("server {server} returned an error: {error}")]
     ErrorResponse {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
-        /// The error of the server.
+        /// The error object in the response.
         error: ErrorObject,
     },
     /// The response exceeds a limit or violates the protocol.
     #[error("invalid response from server {server}: {problem}")]
     InvalidResponse {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// What is wrong with the response.
         problem: InvalidMessage,
@@ -57,17 +57,17 @@ pub enum QueryError {
     /// The server did not respond in time.
     #[error("server {server} did not respond within {after:?}")]
     TimedOut {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
-        /// The time limit.
+        /// The time limit of the query.
         after: Duration,
     },
     /// The connection was lost, or the request could not be sent.
     #[error("request to server {server} failed: {reason}")]
     ConnectionLost {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
-        /// What happened.
+        /// The text of the connection error.
         reason: String,
     },
     /// The host is shutting down.
@@ -80,7 +80,8 @@ impl QueryError {
     /// for other invalid parameters.
     const NOT_FOUND: [i64; 2] = [-32002, ErrorObject::INVALID_PARAMS];
 
-    /// Whether the server responded that the item does not exist.
+    /// Whether the server responded with an error code for items that do not exist. Such a code can
+    /// also mean that another parameter is invalid.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::ErrorResponse { error, .. } if Self::NOT_FOUND.contains(&error.code))
     }

@@ -87,7 +87,8 @@ fn many_stars_match_in_bounded_time() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// For ASCII names without separators, path globs match the same names.
+    /// The `globset` crate matches path globs. For ASCII names without `/` it must give the same
+    /// result.
     #[test]
     fn matching_agrees_with_globset(
         glob in "([ab*?_]|\\[[ab]\\]|\\[!a\\]|\\[a-c\\]){0,8}",

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Whether an allow with this pattern matches, and whether a deny does.
+/// Returns whether an allow rule with this pattern matches, and whether a deny rule does.
 fn matches(pattern: &str, arguments: &Value) -> (bool, bool) {
     let target = Target::new("fs", "read").with(arguments);
     let decide =
@@ -34,7 +34,7 @@ fn named_argument_is_compared_completely() {
         ("query=a=b", json!({"query": "a=b"}), BOTH),
         ("call=f(x)", json!({"call": "f(x)"}), BOTH),
         ("my arg=x", json!({"my arg": "x"}), BOTH),
-        // Other arguments are not compared.
+        // Only the argument `path` is compared.
         (
             "path=/srv/*",
             json!({"Path": "/srv/a", "to": "/srv/a"}),
@@ -159,7 +159,7 @@ fn allow_rejects_path_escapes() {
         let arguments = json!({ "path": path });
         assert_eq!(matches("path=/srv/*", &arguments), BOTH, "{path:?}");
     }
-    // Lists, objects and keys are searched, too.
+    // A deny rule also searches lists, objects and keys.
     for arguments in [
         json!({"path": ["/srv/a", "../b"]}),
         json!({"path": {"../a": 1}}),
@@ -167,7 +167,7 @@ fn allow_rejects_path_escapes() {
         assert_eq!(matches("path=*", &arguments), DENY_ONLY, "{arguments}");
     }
     assert_eq!(matches("*", &json!({"../a": 1})), DENY_ONLY);
-    // A pattern without a wildcard matches the value that it spells out.
+    // In both modes, a pattern without a wildcard matches the value that it spells out, even `..`.
     assert_eq!(matches("path=../a", &json!({"path": "../a"})), BOTH);
 }
 

@@ -11,7 +11,7 @@ use super::*;
 /// The number of cases per property, unless `SWITCHBOARD_REPEAT` sets another one.
 const CASES: u32 = 4_000;
 
-/// The rules as documented, without optimizations.
+/// The reference implementation: rules as documented, without optimizations.
 mod reference {
     use RuleScope::{CommandLine, Local, Managed, Project, User};
 
@@ -123,7 +123,7 @@ mod reference {
         }
     }
 
-    /// The value and everything inside it.
+    /// Returns the value and everything inside it.
     fn inside(value: &Value) -> Vec<Value> {
         let within: Vec<&Value> = match value {
             Value::Array(items) => items.iter().collect(),
@@ -146,7 +146,7 @@ mod reference {
         forms.any(|form| glob(pattern, &form))
     }
 
-    /// All forms of a text that a deny is compared with.
+    /// Returns all forms of a text that a deny rule is compared with.
     fn forms(text: &str) -> Vec<String> {
         let trimmed = text.trim().to_owned();
         let plain = percent_decoded(&trimmed).trim().to_owned();
@@ -335,7 +335,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         )
 }
 
-/// Generates calls that [`any_rule`] matches in a part of the cases.
+/// Generates calls. Rules from [`any_rule`] match a part of these calls.
 fn any_target() -> impl Strategy<Value = Target> {
     (
         "[ab]{1,2}|a__b|a b",
@@ -355,7 +355,7 @@ fn any_target() -> impl Strategy<Value = Target> {
         )
 }
 
-/// The same rule with another action.
+/// Returns the same rule with another action.
 fn with_action(rule: &Rule, action: Action) -> Rule {
     let mut rule = rule.clone();
     rule.definition_mut().action = action;
