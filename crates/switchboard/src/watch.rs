@@ -1,8 +1,8 @@
 //! Watches: report changes of a resource or of a tool result.
 //!
-//! A watch subscribes to a resource, or polls a resource or a tool. Changes stay in a table until
-//! the embedding program takes them, for example between two turns of its agent, with
-//! [`Host::drain_watch_events`](crate::Host::drain_watch_events) or
+//! A watch subscribes to a resource, or polls a resource or a tool. Detected changes stay in a
+//! table until the embedding program takes them as events, for example between two turns of its
+//! agent, with [`Host::drain_watch_events`](crate::Host::drain_watch_events) or
 //! [`Host::next_watch_event`](crate::Host::next_watch_event).
 //!
 //! A watch refers to its server by name. It survives reconnects and config changes that keep or
@@ -10,8 +10,8 @@
 //!
 //! Invariants:
 //!
-//! - Each change of the content is reported once.
-//! - A watch has at most one pending change: from the last reported content to the current one.
+//! - Each detected change of the content is reported once.
+//! - A watch has at most one pending change: from the last reported content to the current content.
 //! - Polls of one watch never overlap.
 //! - Every poll of a tool passes the permission rules.
 
@@ -40,11 +40,11 @@ use request::MIN_INTERVAL;
 use table::WatchSpec;
 use task::WatchTask;
 
-/// How long a server may take to accept a subscription. Part of the time limit of a start.
+/// The part of the time limit of `start_watch` that is for the server to accept a subscription.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Checks the target, spawns the task of the watch and waits until it has started. See
-/// [`Host::watch`](crate::Host::watch).
+/// Checks the target, spawns the task of the watch and waits until the task reports that the watch
+/// has started. See [`Host::watch`](crate::Host::watch).
 pub(crate) async fn start_watch(
     host: Arc<HostState>,
     table: Arc<WatchTable>,
@@ -118,7 +118,8 @@ async fn check_target(host: &HostState, spec: &WatchSpec) -> Result<(), WatchErr
     })
 }
 
-/// Removes a watch from the table when dropped, unless the watch has started.
+/// Removes a watch from the table when dropped. [`Self::keep`] prevents that after the watch has
+/// started.
 struct PendingWatch<'a> {
     table: &'a WatchTable,
     spec: Option<Arc<WatchSpec>>,

@@ -1,7 +1,8 @@
 //! Describes the difference between two snapshots in at most [`MAX_LINES`] lines.
 //!
 //! Pure. Invariant: the time is bounded by the size of the texts plus [`MAX_COMPARISONS`]. If the
-//! changed region is larger, its old lines are shown as removed and its new lines as added.
+//! changed region needs more comparisons, all its old lines are shown as removed and all its new
+//! lines as added.
 
 use std::fmt::Write as _;
 
@@ -11,18 +12,19 @@ use switchboard_wire::text::fit;
 
 use super::snapshot::Snapshot;
 
-/// Maximum number of shown lines.
+/// Maximum number of lines of a diff, without the lines that mark a gap (`…`).
 const MAX_LINES: usize = 40;
-/// Maximum number of shown bytes of one line.
+/// Longer lines are cut to this many bytes.
 const MAX_LINE_BYTES: usize = 300;
 /// How many unchanged lines are shown before and after a change.
 const CONTEXT_LINES: usize = 2;
-/// Maximum number of comparisons of two lines: old lines × new lines of the changed region.
+/// Maximum number of comparisons of two lines. The changed region needs old lines × new lines.
 const MAX_COMPARISONS: usize = 1 << 17;
-/// How many bytes of a long line are shown before its first difference.
+/// How many bytes of a line that is cut are shown before its first difference.
 const CONTEXT_BYTES: usize = 60;
 
-/// A one-line summary, and the changed lines if both snapshots have a text.
+/// A one-line summary of a change. Includes the changed lines if both snapshots have a text and the
+/// texts differ.
 #[derive(Debug, PartialEq)]
 pub(super) struct ContentDiff {
     pub(super) summary: String,
@@ -50,8 +52,8 @@ impl ContentDiff {
         let count = |change| lines.iter().filter(|line| line.change == change).count();
         let (added, removed) = (count(LineChange::Added), count(LineChange::Removed));
         if added + removed == 0 {
-            // The hashes differ, but the texts are equal: they show only type and size of binary
-            // data.
+            // The hashes differ, but the texts are equal, because a text contains only the type and
+            // size of binary data.
             let summary = format!("the binary data changed ({} bytes)", now.size);
             return Self::summary_only(summary);
         }
@@ -116,7 +118,7 @@ fn diff_lines<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<DiffLine<'a>> {
     lines
 }
 
-/// Compares two slices in time proportional to the product of their lengths.
+/// Compares two slices of lines in time proportional to the product of their lengths.
 ///
 /// `similar::capture_diff_slices` has no such bound: Myers' algorithm and the hook `Compact` take
 /// quadratic time even if one slice has only one line.
@@ -126,7 +128,7 @@ fn find_diff_ops(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     hook.into_inner().into_ops()
 }
 
-/// Counts the equal lines at the start and at the end.
+/// Counts the lines at the start and at the end that are equal in both slices.
 fn count_common_lines(old: &[&str], new: &[&str]) -> (usize, usize) {
     let is_equal = |(a, b): &(&&str, &&str)| a == b;
     let head = old.iter().zip(new).take_while(is_equal).count();
@@ -134,7 +136,7 @@ fn count_common_lines(old: &[&str], new: &[&str]) -> (usize, usize) {
     (head, rest.take_while(is_equal).count())
 }
 
-/// Appends the old lines as removed and the new ones as added.
+/// Appends the old lines as removed and the new lines as added.
 fn push_replaced<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<DiffLine<'a>>) {
     let differs_at = |index: usize| match (old.get(index), new.get(index)) {
         (Some(old), Some(new)) => {
@@ -152,7 +154,7 @@ fn push_replaced<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<DiffLine<
     }
 }
 
-/// Formats the changed lines and the lines around them.
+/// Formats the changed lines and up to [`CONTEXT_LINES`] lines before and after each change.
 fn render(lines: &[DiffLine<'_>]) -> String {
     let is_near_change = |index: usize| {
         let from = index.saturating_sub(CONTEXT_LINES);
@@ -192,7 +194,7 @@ fn render(lines: &[DiffLine<'_>]) -> String {
     text
 }
 
-/// Cuts a long line to the part around its first difference.
+/// Cuts a line above [`MAX_LINE_BYTES`] to the part around its first difference.
 fn shorten(line: &DiffLine<'_>) -> String {
     let text = line.text;
     if text.len() <= MAX_LINE_BYTES {

@@ -9,29 +9,32 @@ use super::WatchTarget;
 use crate::content::{for_terminal, sanitize};
 use crate::id::{Principal, ServerName, WatchId};
 
-/// An event of a watch. Texts of the server are sanitized, but not trustworthy.
+/// An event of a watch. Texts from the server are sanitized, but can contain instructions that a
+/// model must not follow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct WatchEvent {
-    /// The watch.
+    /// The id of the watch.
     pub watch: WatchId,
-    /// The server.
+    /// The server of the watched resource or tool.
     pub server: ServerName,
-    /// The resource or the tool.
+    /// The watched resource or tool.
     pub target: WatchTarget,
-    /// Why the target is watched.
+    /// Why the target is watched, as the [`WatchRequest`](super::WatchRequest) says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The kind of the change.
+    /// What happened to the target.
     #[serde(flatten)]
     pub change: WatchChange,
-    /// One line of text that describes the change.
+    /// One line of text that describes what happened.
     pub summary: String,
-    /// The changed lines. Removed lines start with `-`, added lines with `+`.
+    /// The changed lines and a few lines around them. Removed lines start with `-`, added lines
+    /// with `+`. `None` if the text is too long to compare, or if the event is not a change of the
+    /// text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// When the host detected the change. Serialized in milliseconds since 1970.
+    /// When the host detected the change. Serialized in milliseconds since the Unix epoch.
     #[serde(serialize_with = "serialize_unix_millis")]
     pub at: SystemTime,
     /// The principal that started the watch.
@@ -39,22 +42,23 @@ pub struct WatchEvent {
     pub principal: Principal,
 }
 
-/// The kind of a change.
+/// What happened to the target of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "happened", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WatchChange {
     /// The content changed since the last event of this watch.
     Changed {
-        /// How many changes the host detected since that event.
+        /// How many changes the host detected since the last event of this watch.
         times: u64,
     },
-    /// The resource cannot be read, or the call of the tool failed. Reported once per failure. The
-    /// watch continues.
+    /// The resource cannot be read, or the call of the tool failed. Not reported again until the
+    /// target has recovered. The watch continues.
     Failed,
     /// The resource can be read again, or the tool can be called again after a failure.
     Recovered,
-    /// A rule or the user denied the call. The watch continues.
+    /// A rule or the user denied the call of the tool, or a rule denied the server of the resource.
+    /// The watch continues.
     NotPermitted,
     /// The server was removed. This is the last event of the watch.
     Ended,

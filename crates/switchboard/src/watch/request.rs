@@ -1,4 +1,4 @@
-//! The request for a watch, the description of a running watch, and the errors of a start.
+//! The request for a watch, the description of a running watch, and the errors of starting a watch.
 //!
 //! Data only: `watch.rs` checks a request and starts the watch.
 
@@ -14,13 +14,13 @@ use crate::query::QueryError;
 
 /// The polling interval of a request that sets none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
-/// The shortest polling interval. Shorter ones are rejected.
+/// The shortest polling interval. Shorter intervals are rejected.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest polling interval. Longer ones are shortened, so that adding the interval to an
+/// The longest polling interval. Longer intervals are shortened, so that adding the interval to an
 /// `Instant` cannot overflow.
 pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What to watch, and how.
+/// What to watch, how to detect changes, and for whom.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -46,18 +46,18 @@ pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(365 * 24 * 60 * 60
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WatchRequest {
-    /// The server.
+    /// The name of the server.
     pub server: String,
     /// Whether the server notifies the host or the host polls the server.
     pub kind: WatchKind,
-    /// The resource or the tool.
+    /// The resource or tool to watch.
     pub target: WatchTarget,
-    /// The polling interval, at least one second. A subscription uses it when the server does not
-    /// support notifications.
+    /// The polling interval, at least one second. A subscription polls at this interval if the
+    /// server does not support notifications.
     pub interval: Duration,
-    /// Why the target is watched. Included in every event.
+    /// Why the target is watched. Included in every event of the watch.
     pub reason: Option<String>,
-    /// The caller that starts the watch. Every poll of a tool uses this context.
+    /// Who starts the watch. Every poll of a tool is a call with this context.
     pub context: CallContext,
 }
 
@@ -75,10 +75,10 @@ impl WatchRequest {
         Self::new(server.into(), WatchKind::Poll, target)
     }
 
-    /// Calls a tool at intervals. `tool` is the name that the server uses. Arguments that are not
-    /// an object are ignored.
+    /// Calls a tool at intervals. `tool` is the name that the server uses, not the wire name.
+    /// Arguments that are not an object are ignored.
     ///
-    /// Every call passes the permission rules. If a rule requires permission, the user is asked
+    /// Every call passes the permission rules. If a call requires permission, the user is asked
     /// once per watch, and again only if the definition of the tool changes.
     pub fn poll_tool(
         server: impl Into<String>,
@@ -118,7 +118,7 @@ impl WatchRequest {
         self
     }
 
-    /// Sets the caller that starts the watch.
+    /// Sets who starts the watch.
     pub fn context(mut self, context: CallContext) -> Self {
         self.context = context;
         self
@@ -136,14 +136,14 @@ pub enum WatchKind {
     Poll,
 }
 
-/// The target of a watch.
+/// The target of a watch: a resource or a tool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WatchTarget {
     /// A resource.
     Resource {
-        /// Its URI.
+        /// The URI of the resource.
         uri: String,
     },
     /// The result of a tool.
@@ -179,21 +179,22 @@ impl fmt::Display for WatchTarget {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Watch {
-    /// The id: `sub-1` or `poll-1`, with the number of the watch.
+    /// The id, such as `sub-1` or `poll-2`. No two watches of a host have the same number.
     pub id: WatchId,
-    /// The requested kind.
+    /// The kind of the [`WatchRequest`].
     pub kind: WatchKind,
-    /// The kind in use. A subscription is polled if the server does not send notifications.
+    /// The kind in use. Differs from the requested kind if a subscription is polled because the
+    /// server does not send notifications.
     #[serde(rename = "means")]
     pub effective_kind: WatchKind,
-    /// Why a subscription is polled.
+    /// Why a subscription is polled. `None` if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Whether the host has read the target at least once. The first change is relative to that
-    /// content.
+    /// Whether the host has read the resource or called the tool at least once. The first change is
+    /// relative to the content of that time.
     #[serde(rename = "seen")]
     pub has_baseline: bool,
-    /// The server.
+    /// The name of the server.
     pub server: ServerName,
     /// The resource or the tool.
     pub target: WatchTarget,
@@ -225,9 +226,9 @@ pub enum WatchError {
         nearest.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default()
     )]
     UnknownTool {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
-        /// The requested name.
+        /// The tool name in the request.
         tool: ToolName,
         /// A tool with a similar name.
         nearest: Option<String>,
@@ -240,19 +241,19 @@ pub enum WatchError {
         /// The violations of the schema.
         violations: Vec<Violation>,
     },
-    /// The interval is too short.
+    /// The polling interval is shorter than one second.
     #[error("interval {0:?} is too short: the minimum is {MIN_INTERVAL:?}")]
     IntervalTooShort(Duration),
     /// The watch was stopped, or its server was removed, before the watch had started.
     #[error("the watch ended before it started")]
     Ended,
-    /// The limit on watches is reached.
+    /// The host already has as many watches as the limit `watches` allows.
     #[error(
         "the limit of {limit} watches is reached (limit `watches`): stop a watch, or take the pending \
          events of watches that ended"
     )]
     TooMany {
-        /// The limit.
+        /// The maximum number of watches.
         limit: usize,
     },
 }

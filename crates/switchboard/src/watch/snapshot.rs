@@ -1,6 +1,6 @@
 //! A snapshot of a watched target: a hash that detects changes, and a text for the diff.
 //!
-//! Invariant: the text is sanitized and within the given limit.
+//! Invariant: the text is sanitized and at most `max_text_bytes` long.
 
 use sha2::{Digest, Sha256};
 
@@ -12,9 +12,10 @@ use crate::content::{Block, Output, base64, sanitize};
 #[derive(Debug)]
 pub(super) struct Snapshot {
     hash: [u8; 32],
-    /// The size of the texts and of the base64 data in bytes.
+    /// The total size of all texts and base64 data, in bytes.
     pub(super) size: usize,
-    /// The text, unless it exceeds the limit.
+    /// The text of the target, kept for the next diff. `None` if it is longer than
+    /// `max_text_bytes`.
     pub(super) text: Option<Box<str>>,
 }
 
@@ -104,7 +105,7 @@ impl SnapshotBuilder {
         self.append(&format!("[{kind}: {mime_type}, {bytes} bytes]"));
     }
 
-    /// Appends to the text. Drops the text if it exceeds the limit.
+    /// Appends to the text. Drops the whole text if it would exceed `max_text_bytes`.
     fn append(&mut self, text: &str) {
         let Some(shown) = &mut self.text else { return };
         if shown.len() + text.len() + 1 > self.max_text_bytes {

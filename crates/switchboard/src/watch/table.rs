@@ -1,9 +1,10 @@
 //! The watches of a host and their pending events.
 //!
-//! Each watch is queued at most once. Later changes are merged into its pending event. An ended
-//! watch counts toward the limit until its last event is taken.
+//! Each watch is in the queue at most once. Changes that are detected while a change of the same
+//! watch is pending are merged into it. A watch that has ended counts toward `max_watches` until
+//! its last event is taken.
 //!
-//! Invariants: the queue is never longer than the limit on watches, and no event is dropped.
+//! Invariants: the queue is never longer than `max_watches`, and no change is lost.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -24,19 +25,19 @@ use crate::content::{fit, sanitize};
 use crate::event::{Event, EventSink};
 use crate::id::{Principal, ServerName, WatchId};
 
-/// Longer error messages are cut in an event. In bytes.
+/// Longer summaries of failures are cut to this many bytes in an event.
 const MAX_SUMMARY_BYTES: usize = 500;
-/// Longer reasons of a watch are cut. In bytes.
+/// Longer reasons of a watch are cut to this many bytes.
 const MAX_REASON_BYTES: usize = 2_000;
 
 /// Selects watches by the principal that started them.
 type PrincipalFilter<'a> = &'a dyn Fn(&Principal) -> bool;
 
-/// The watches of a host.
+/// All watches of a host, and the queue of watches with pending events.
 pub(crate) struct WatchTable {
     max_watches: usize,
     state: Mutex<TableState>,
-    /// Notified when an event is queued.
+    /// Notified when a watch has a new event.
     queued: Notify,
     events: EventSink,
 }
@@ -49,10 +50,10 @@ struct TableState {
     queue: VecDeque<u64>,
 }
 
-/// The fixed properties of a watch.
+/// The properties of a watch that never change.
 #[derive(Debug)]
 pub(super) struct WatchSpec {
-    /// The key in the table.
+    /// The key of the watch in the table.
     number: u64,
     pub(super) id: WatchId,
     kind: WatchKind,
@@ -84,7 +85,7 @@ struct WatchState {
     reported_health: WatchHealth,
     /// Set while `health` differs from `reported_health`.
     pending_health: Option<HealthNote>,
-    /// Set when the watch has ended.
+    /// The last event of a watch that has ended. `None` while the watch runs.
     end: Option<HealthNote>,
 }
 
@@ -102,7 +103,7 @@ struct HealthNote {
     at: SystemTime,
 }
 
-/// Whether the target can be read or called.
+/// Whether the watched resource can be read, or the watched tool can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WatchHealth {
     Ok,
@@ -112,7 +113,7 @@ pub(super) enum WatchHealth {
 
 /// The content of the next event of a watch.
 enum NextEvent {
-    /// A change, and the snapshot to compare it with.
+    /// A change, and the last reported snapshot to compare it with.
     Change(PendingChange, Arc<Snapshot>),
     Health(WatchHealth, HealthNote),
     End(HealthNote),
@@ -128,7 +129,7 @@ impl WatchTable {
         }
     }
 
-    /// Adds a watch, unless the limit is reached.
+    /// Adds a watch. Fails if the table already has `max_watches` watches.
     pub(super) fn insert(
         &self,
         server: ServerName,
@@ -184,7 +185,8 @@ impl WatchTable {
             .collect()
     }
 
-    /// Removes a watch and its pending event, and cancels its task.
+    /// Removes a watch and its pending events, and cancels its task. Returns `None` if there is no
+    /// watch with this id.
     pub(crate) fn remove(&self, id: &str) -> Option<Watch> {
         let mut state = lock(&self.state);
         let mut watches = state.watches.iter();
@@ -195,7 +197,8 @@ impl WatchTable {
         Some(watch.describe())
     }
 
-    /// Sets whether the watch subscribes or polls from now on. `note` says why.
+    /// Sets whether the watch subscribes or polls from now on. `note` says why a subscription is
+    /// polled.
     pub(super) fn set_effective_kind(
         &self,
         spec: &WatchSpec,
@@ -226,8 +229,8 @@ impl WatchTable {
         });
     }
 
-    /// Applies `change` to a watch. Queues the watch if `change` returns `true`: there is an event
-    /// to report.
+    /// Applies `change` to a watch. If `change` returns `true`, there is an event to report, and
+    /// the watch is queued.
     fn update(&self, spec: &WatchSpec, change: impl FnOnce(&mut WatchState) -> bool) {
         let mut state = lock(&self.state);
         let Some(watch) = state.watches.get_mut(&spec.number) else {
@@ -247,7 +250,8 @@ impl WatchTable {
         });
     }
 
-    /// Takes the next event of the watches that the filter selects.
+    /// Takes the next pending event of the watches that the filter selects. Returns `None` if there
+    /// is none.
     pub(crate) fn pop(&self, filter: PrincipalFilter<'_>) -> Option<WatchEvent> {
         let (spec, next) = self.take_next(filter)?;
         let (change, diff, at) = match next {
@@ -312,13 +316,13 @@ impl WatchTable {
         }
     }
 
-    /// Waits for the next event of any watch.
+    /// Waits for the next event of any watch and takes it.
     pub(crate) async fn next(&self) -> WatchEvent {
         loop {
             let queued = self.queued.notified();
             if let Some(event) = self.pop(&|_| true) {
                 // `notify_one` wakes one task only. If other tasks wait and the queue holds more
-                // events, the next one must wake, too.
+                // events, the next task must wake, too.
                 self.queued.notify_one();
                 return event;
             }
@@ -359,7 +363,8 @@ impl WatchState {
         }
     }
 
-    /// Returns whether the snapshot differs from the last one, so that there is an event to report.
+    /// Returns whether the snapshot differs from the last one. Then there is an event to report.
+    /// The first snapshot is stored as the baseline.
     fn record_snapshot(&mut self, snapshot: Snapshot) -> bool {
         let last = self.pending_change.as_ref().map(|change| &change.now);
         match last.or(self.last_reported.as_ref()) {
@@ -399,7 +404,7 @@ impl WatchState {
         self.pending_change.is_some() || self.pending_health.is_some() || self.end.is_some()
     }
 
-    /// Takes the oldest pending event.
+    /// Takes the oldest pending event. The end of the watch comes after all others.
     fn take_next(&mut self) -> Option<NextEvent> {
         let changed_at = self.pending_change.as_ref().map(|change| change.at);
         let note = self

@@ -1,8 +1,8 @@
 //! The task of one watch: follows the sessions of its server, subscribes or polls, and records
 //! snapshots.
 //!
-//! Invariants: refreshes of one watch never overlap. Without a session, the task sends nothing and
-//! waits for the next session.
+//! A refresh reads the resource or calls the tool once. Invariants: refreshes of one watch never
+//! overlap. Without a session, the task sends nothing and waits for the next session.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -25,15 +25,17 @@ use crate::query::QueryError;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
 
-/// A burst of notifications causes one refresh, after this time without another notification.
+/// A burst of notifications causes one refresh. It starts after this time without another
+/// notification.
 const DEBOUNCE_QUIET: Duration = Duration::from_millis(150);
-/// A burst delays the refresh by at most this time.
+/// A burst of notifications delays the refresh by at most this time.
 const DEBOUNCE_MAX: Duration = Duration::from_secs(1);
-/// The interval doubles with every consecutive failure, up to this number of times.
+/// The polling interval doubles with every consecutive failure, up to this number of times.
 const MAX_BACKOFF_EXPONENT: u32 = 4;
 /// The number of consecutive connection losses after which the watch reports a failure.
 const LOSSES_BEFORE_REPORT: u32 = 3;
-/// Delay before the task checks a server again that has stopped but is not yet removed.
+/// A server can have stopped before the host removes it. The task waits this long before it checks
+/// such a server again.
 const SERVER_RECHECK_DELAY: Duration = Duration::from_secs(1);
 
 type StartedSender = oneshot::Sender<Result<(), QueryError>>;
@@ -93,8 +95,8 @@ impl WatchTask {
     /// Subscribes or polls in one session after another, until the server is removed.
     async fn run_until_removed(&mut self) {
         if matches!(self.spec.target, WatchTarget::Tool { .. }) {
-            // The first call may take long and may need permission, so the start does not wait for
-            // it.
+            // The first call may take long and may need permission, so `start_watch` does not wait
+            // for it.
             self.report_started(Ok(())).await;
         }
         while let Some((server, session)) = self.next_session().await {
@@ -140,7 +142,8 @@ impl WatchTask {
         }
     }
 
-    /// Reports a failure if the server will not reconnect by itself.
+    /// Reports a failure if the server is disabled, or if the host does not reconnect it without an
+    /// order. Does nothing if the server is stopped or dormant.
     async fn report_unavailable(&mut self, server: &ServerHandle, state: &State) {
         let is_over = state.phase == Phase::Stopped || state.phase == Phase::Dormant;
         let will_reconnect = state.enabled && !state.has_given_up();
@@ -172,7 +175,7 @@ impl WatchTask {
         let reason = match subscribed {
             Ok(mut subscription) => {
                 self.set_effective_kind(WatchKind::Subscription, None);
-                // Detects changes from before the subscription.
+                // Detects changes that happened before the subscription.
                 self.refresh().await;
                 let updates = self.process_updates(server, session, &mut subscription);
                 match updates.await {
@@ -229,7 +232,7 @@ impl WatchTask {
         self.table.set_effective_kind(&self.spec, kind, note);
     }
 
-    /// Reads or calls the target once and records the outcome.
+    /// Reads the resource or calls the tool once, and records the outcome.
     async fn refresh(&mut self) {
         let outcome = match &self.spec.target {
             WatchTarget::Resource { uri } => self.read(uri).await,
@@ -282,12 +285,12 @@ impl WatchTask {
         self.table.set_health(&self.spec, health, &summary);
     }
 
-    /// Reports once that the watch started or failed to start. After a failure, the task waits to
-    /// be cancelled.
+    /// Reports once that the watch started or failed to start. After a failure, the task waits
+    /// until it is cancelled.
     async fn report_started(&mut self, outcome: Result<(), QueryError>) {
         let is_failure = outcome.is_err();
         if let Some(started) = self.started.take() {
-            // An error means that the caller was cancelled. Then the watch is being removed.
+            // An error means that the future of `start_watch` was dropped, which removes the watch.
             let _ = started.send(outcome);
             if is_failure {
                 pending::<()>().await;
@@ -365,7 +368,8 @@ impl From<RefreshError> for RefreshFailure {
     }
 }
 
-/// Waits until a burst of notifications ends, at most [`DEBOUNCE_MAX`].
+/// Waits until a burst of notifications ends, at most [`DEBOUNCE_MAX`]. A burst ends when no
+/// notification arrives for [`DEBOUNCE_QUIET`].
 async fn debounce(subscription: &mut Subscription) {
     let end = Instant::now() + DEBOUNCE_MAX;
     loop {
