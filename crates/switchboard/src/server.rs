@@ -1,8 +1,9 @@
 //! One configured server: the task that owns it, and the handle that the rest of the host uses.
 //!
 //! The handle sends orders to the owner, reads the state that the owner publishes, and holds the
-//! limits on calls in flight. It does not send requests to the server: callers take the session
-//! from the state. Invariant: one task owns one server.
+//! semaphores that limit calls in flight. Calls and queries do not go through the handle: they take
+//! the session from the published state and send requests on it. Invariant: one task owns one
+//! server.
 
 pub(crate) mod backoff;
 mod change_events;
@@ -41,9 +42,9 @@ use listing_refresh::ListingExpiry;
 use owner::{Order, Owner, RefreshReply};
 use state::{Phase, State};
 
-/// Orders are rare. A sender waits while the channel is full.
+/// Capacity of the channel for orders. Orders are rare; a sender waits while the channel is full.
 const ORDER_CHANNEL_CAPACITY: usize = 16;
-/// How long a failed call waits until the owner has determined why the session ended.
+/// Maximum time that a failed call waits for the owner to determine why the session ended.
 const LOSS_REASON_TIMEOUT: Duration = Duration::from_secs(2);
 /// Calls per server that do not count toward the limit of the host. Each server can make this many
 /// calls, even if calls to servers that hang have used up the limit of the host.
@@ -58,7 +59,7 @@ pub(crate) struct ServerSettings {
     pub(crate) transport: TransportKind,
     pub(crate) description: EntryDescription,
     pub(crate) call_timeout: Option<Duration>,
-    /// Maximum number of calls in flight.
+    /// Maximum number of calls in flight. `None`: the default of the host.
     pub(crate) max_calls: Option<usize>,
     pub(crate) trusts_annotations: bool,
 }
@@ -79,10 +80,10 @@ pub(crate) struct EntryDescription {
     pub(crate) entry: Option<MaskedEntry>,
 }
 
-/// How the owner of a server starts.
+/// The phase in which the owner of a server starts, and the server that must stop first.
 pub(crate) struct InitialState {
     pub(crate) phase: Phase,
-    /// The server that this one replaces. The owner waits until it has stopped.
+    /// The server that this server replaces. The owner waits until the replaced server has stopped.
     pub(crate) replaces: Option<Arc<ServerHandle>>,
 }
 
@@ -97,7 +98,8 @@ pub(crate) struct ServerHandle {
     state: watch::Receiver<State>,
     /// Limits the calls in flight to this server.
     call_slots: CachePadded<Semaphore>,
-    /// [`RESERVED_SLOTS`] calls at a time take a slot from here instead of from the host.
+    /// The slots of the [`RESERVED_SLOTS`] calls in flight that do not count toward the limit of
+    /// the host.
     reserved_slots: CachePadded<Semaphore>,
     listing_expiry: Arc<ListingExpiry>,
     listing_caches: ListingCaches,
@@ -156,7 +158,8 @@ impl ServerHandle {
         &self.settings
     }
 
-    /// Updates scope and text after an edit of the entry that does not change the launch.
+    /// Replaces the scope and the text after an edit of the config entry that does not change how
+    /// the server is started.
     pub(crate) fn set_description(&self, description: EntryDescription) {
         self.description.store(Arc::new(description));
     }
@@ -177,8 +180,8 @@ impl ServerHandle {
         self.state.borrow().session.clone()
     }
 
-    /// Requests a new tool listing if the last one has expired. Callers call this whenever they use
-    /// the tools.
+    /// Requests a new tool listing if the last listing has expired. Called whenever the tools of
+    /// the server are used, because an unused listing is not refreshed.
     pub(crate) fn refresh_if_expired(&self) {
         self.listing_expiry.refresh_if_expired();
     }
@@ -211,8 +214,8 @@ impl ServerHandle {
         }
     }
 
-    /// Waits for the session that replaces `lost`. Returns `None` at `deadline`, or if the owner
-    /// stops reconnecting.
+    /// Waits for the session that replaces `lost`. Returns `None` if there is none at `deadline`,
+    /// or if the owner stops reconnecting.
     pub(crate) async fn next_session(&self, lost: &Session, deadline: Instant) -> Option<Session> {
         let mut state = self.state.clone();
         let is_replaced = |state: &State| {
@@ -223,7 +226,8 @@ impl ServerHandle {
         waited.ok()?.ok()?.session.clone()
     }
 
-    /// Why the session ended. Waits for the owner, which collects the exit code and stderr.
+    /// Returns why the last session ended. Waits until the owner has collected the exit code and
+    /// stderr, at most `LOSS_REASON_TIMEOUT`. Returns `None` after that.
     pub(crate) async fn loss_reason(&self) -> Option<String> {
         let mut state = self.state.clone();
         let published = state.wait_for(|state| state.session.is_none() && state.error().is_some());
@@ -242,7 +246,7 @@ impl ServerHandle {
         self.order(|done| Order::SetEnabled(enabled, done)).await;
     }
 
-    /// Lists the tools again.
+    /// Lists the tools again and waits for the outcome.
     pub(crate) async fn refresh_tools(&self) -> RefreshReply {
         self.order(Order::RefreshTools).await.flatten()
     }
@@ -255,14 +259,14 @@ impl ServerHandle {
         receipt.await.ok()
     }
 
-    /// Stops the owner. [`Self::wait_until_stopped`] waits until it has ended.
+    /// Tells the owner to stop. [`Self::wait_until_stopped`] waits until the owner has ended.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
     pub(crate) async fn wait_until_stopped(&self) {
         let mut state = self.state.clone();
-        // An error means that the owner dropped the sender, which is an end as well.
+        // An error means that the owner has dropped the sender, so the owner has ended.
         let _ = state.wait_for(|state| state.phase == Phase::Stopped).await;
         while state.changed().await.is_ok() {}
     }

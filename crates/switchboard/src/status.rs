@@ -2,8 +2,8 @@
 //!
 //! Plain data: [`Host::status`](crate::Host::status) and
 //! [`Host::server_details`](crate::Host::server_details) return these types. The module depends
-//! neither on the host nor on the task that owns a server, so that events can use it as well.
-//! Invariant: the serialized form is stable, because other programs parse it.
+//! neither on the host nor on the task that owns a server, so that the types of events can use it
+//! as well. Invariant: the serialized form is stable, because other programs parse it.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use switchboard_wire::mcp::{Implementation, ServerHello, ToolDefinition};
 pub enum ConnectionStatus {
     /// A session is open. If listing the tools failed, [`ServerStatus::error`] has the reason.
     Connected,
-    /// The server cannot be started, rejected the connection, or crashed too often.
+    /// The server cannot be started, rejected the connection, crashed too often, or was stopped.
     Failed,
     /// The server requires a login.
     NeedsAuth,
@@ -34,7 +34,7 @@ pub enum ConnectionStatus {
 }
 
 impl ConnectionStatus {
-    /// The text used in JSON.
+    /// The text of this value in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -52,7 +52,7 @@ impl fmt::Display for ConnectionStatus {
     }
 }
 
-/// Where a server is in its life cycle. Finer than [`ConnectionStatus`].
+/// Where a server is in its life cycle. Distinguishes more states than [`ConnectionStatus`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -65,22 +65,23 @@ pub enum ServerPhase {
     Starting,
     /// A session is open.
     Ready,
-    /// The session ended and the reason is being determined.
+    /// The session ended, and the host is determining why.
     Lost,
     /// Waiting for the next connection attempt.
     Retrying,
-    /// The user has not approved the entry. No process was started.
+    /// The user has not approved the config entry, so no process was started.
     AwaitingApproval,
-    /// The server requires a login. No attempt is made until a reconnect is requested.
+    /// The server requires a login. The host makes no connection attempt until a reconnect is
+    /// requested.
     NeedsAuth,
-    /// Reconnecting stopped after too many failures or a permanent error.
+    /// The host stopped reconnecting after too many failures or a permanent error.
     Failed,
     /// The server was removed or the host shut down.
     Stopped,
 }
 
 impl ServerPhase {
-    /// The text used in JSON.
+    /// The text of this value in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Dormant => "dormant",
@@ -121,12 +122,12 @@ pub enum TransportKind {
     Sdk,
     /// A byte stream that the embedding program opens.
     Stream,
-    /// The config entry is invalid.
+    /// The transport is not known, because the config entry is invalid.
     Unknown,
 }
 
 impl TransportKind {
-    /// The kind that a config entry names in `type`.
+    /// Returns the kind for the `type` of a config entry.
     pub(crate) fn of_entry_type(entry_type: &str) -> Self {
         match entry_type {
             "stdio" => Self::Stdio,
@@ -138,7 +139,7 @@ impl TransportKind {
         }
     }
 
-    /// The text used in JSON.
+    /// The text of this value in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stdio => "stdio",
@@ -173,22 +174,22 @@ pub struct ServerStatus {
     pub name: ServerName,
     /// The connection state.
     pub status: ConnectionStatus,
-    /// Name and version that the server sent in the handshake.
+    /// The name and version that the server sent in the handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_info: Option<Implementation>,
-    /// The last error.
+    /// The last error. Cleared by the next successful tool listing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The config entry as written in the file, with literal secrets masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<MaskedEntry>,
-    /// The scope that the entry came from.
+    /// The scope that the config entry came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
     /// The tools of the server. Empty while the server is disabled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSummary>,
-    /// A description of the state, with a command to run if there is one that helps.
+    /// A description of the connection state. Includes a command to run if one helps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -207,18 +208,19 @@ pub struct ToolSummary {
     pub annotations: Option<HintSummary>,
 }
 
-/// The hints of a server about the effects of a tool. They may be wrong.
+/// The hints of a server about the effects of a tool. The host does not verify them. `None`: the
+/// server did not declare the hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HintSummary {
-    /// The tool changes nothing.
+    /// Whether the tool changes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// The tool may delete or overwrite data.
+    /// Whether the tool may delete or overwrite data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// The tool accesses external systems.
+    /// Whether the tool accesses external systems.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }
@@ -249,17 +251,17 @@ impl From<&ToolDefinition> for ToolSummary {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServerDetails {
-    /// The status.
+    /// The status, as [`Host::status`](crate::Host::status) returns it.
     #[serde(flatten)]
     pub status: ServerStatus,
     /// How the host reaches the server.
     pub transport: TransportKind,
     /// The phase of the life cycle.
     pub phase: ServerPhase,
-    /// The number of sessions so far.
+    /// The number of sessions that the server has had so far, including the open one.
     pub generation: Generation,
-    /// Time from the start of the connection attempt until the tools were listed. Serialized in
-    /// milliseconds.
+    /// Time from the start of the last successful connection attempt until its tool listing ended.
+    /// Serialized in milliseconds.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "as_milliseconds"
@@ -271,31 +273,32 @@ pub struct ServerDetails {
     /// The `WWW-Authenticate` challenge of a server that requires a login.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub challenge: Option<Challenge>,
-    /// The handshake response of the server.
+    /// The handshake response of the server in its last session.
     #[serde(rename = "hello", skip_serializing_if = "Option::is_none")]
     pub handshake: Option<ServerHello>,
-    /// Problems found in the listings: skipped tools, limits that were reached.
+    /// Problems found in the tool listing: skipped tools, limits that were reached, schemas that
+    /// cannot be used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The last lines that the process wrote to stderr.
+    /// The last lines that the child process wrote to stderr.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
 }
 
-/// The server cannot answer a request, because it is not connected.
+/// The error of a request to a server that is not connected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("server {server} is {status}{}", .reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct Unavailable {
     /// The server.
     pub server: ServerName,
-    /// Its connection state.
+    /// The connection state of the server.
     pub status: ConnectionStatus,
-    /// Why it is not connected.
+    /// Why the server is not connected.
     pub reason: Option<String>,
-    /// What the user can do about it.
+    /// What the user can do about the missing connection.
     pub hint: Option<String>,
-    /// Time until the next connection attempt.
+    /// Time until the next connection attempt. `None` if no attempt is scheduled.
     pub retry_in: Option<Duration>,
 }
 

@@ -3,8 +3,8 @@
 //! Pure: the caller passes the time, the failure and a random number, and gets a [`RetryDecision`].
 //! The module neither sleeps nor connects.
 //!
-//! Invariant: only a successful listing resets the delay, and it does not remove a crash from the
-//! crash window.
+//! Invariant: only a successful tool listing or an order resets the delay. A successful listing
+//! does not remove crashes from the crash window.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,18 +21,18 @@ pub(crate) struct RetryPolicy {
     pub(crate) first_delay: Duration,
     /// Each delay is the previous one times this factor.
     pub(crate) factor: f64,
-    /// The maximum of the delay before jitter is applied.
+    /// The maximum delay. Jitter is applied afterwards, so the actual delay can be longer.
     pub(crate) max_delay: Duration,
     /// The largest deviation from the mean delay, as a fraction of it. Keeps several hosts from
     /// retrying in step.
     pub(crate) jitter: f64,
-    /// A longer `Retry-After` of a server is shortened to this.
+    /// A longer `Retry-After` of a server is shortened to this time.
     pub(crate) max_retry_after: Duration,
     /// Maximum number of consecutive retries. `None`: unlimited.
     pub(crate) max_attempts: Option<u32>,
     /// This many crashes within [`RetryPolicy::crash_window`] are a crash loop.
     pub(crate) max_crashes: usize,
-    /// A crash counts for this long.
+    /// A crash counts toward [`RetryPolicy::max_crashes`] for this long.
     pub(crate) crash_window: Duration,
 }
 
@@ -65,7 +65,7 @@ impl RetryPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionFailure {
     pub(crate) kind: FailureKind,
-    /// The `Retry-After` of the server.
+    /// The delay that the server asked for with `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -82,7 +82,7 @@ impl ConnectionFailure {
 /// The kinds of failure that [`Backoff`] treats differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// The child process exited without being stopped.
+    /// The child process exited or closed its session, and the host had not stopped it.
     Crash,
     /// The server could not be reached, or the connection was lost.
     Unreachable,
@@ -104,7 +104,7 @@ pub(crate) enum GiveUpReason {
     /// The child process crashed too often within the crash window.
     #[error("crashed {crashes} times within {} s", window.as_secs())]
     CrashLoop { crashes: usize, window: Duration },
-    /// All allowed retries have failed.
+    /// All `max` retries since the last successful listing have failed.
     #[error("{}", describe_attempts(*max))]
     Attempts { max: u32 },
     /// The failure is permanent.
@@ -120,26 +120,26 @@ fn describe_attempts(max: u32) -> String {
     }
 }
 
-/// The failure history of one server.
+/// The failures of one server, and the delay that results from them.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     policy: RetryPolicy,
-    /// The mean of the next delay.
+    /// The next delay, before jitter is applied.
     delay: Duration,
-    /// Retries granted since the last success.
+    /// Retries granted since the last successful listing.
     attempts: u32,
     /// The times of recent crashes, oldest first. At most [`RetryPolicy::max_crashes`].
     crashes: VecDeque<Instant>,
-    /// Consecutive sessions that connected and then failed in use.
+    /// Consecutive sessions that were closed because too many requests failed.
     failed_sessions: u32,
 }
 
-/// Bounds the loop in [`Backoff::record_session_failure`]. With this many failures the delay has
-/// reached its maximum.
+/// Bounds the loop in [`Backoff::record_session_failure`]. After this many failed sessions the
+/// delay has reached its maximum.
 const MAX_FAILED_SESSIONS: u32 = 32;
 
 impl Backoff {
-    /// Creates an empty history.
+    /// Creates a history without failures.
     pub(crate) fn new(policy: RetryPolicy) -> Self {
         Self {
             delay: policy.first_delay.min(policy.max_delay),
@@ -186,7 +186,8 @@ impl Backoff {
     }
 
     /// Records that an open session was closed after `age` because too many requests failed. The
-    /// delay grows with each such session, even if every handshake succeeds.
+    /// delay grows with each consecutive session of this kind, even if every handshake succeeds. A
+    /// session that lasted at least the crash window starts the count again.
     pub(crate) fn record_session_failure(&mut self, age: Duration) {
         self.failed_sessions = if age >= self.policy.crash_window {
             1

@@ -1,5 +1,5 @@
-//! Connects one server: resolves its endpoint, uses and updates the cached protocol era, adds hints
-//! to errors.
+//! Connects one server: resolves its endpoint, uses and updates the cached protocol era, and adds
+//! hints to errors.
 //!
 //! [`switchboard_client::connect`] makes the attempt; [`super::owner`] decides when. Invariant: an
 //! entry without approval has no endpoint, so nothing is started for it.
@@ -28,7 +28,7 @@ use super::sdk_servers::SdkServers;
 use super::{environment, launch::launch};
 use crate::cache::ServerCache;
 
-/// How to reach a server, from its config entry or from the embedding program.
+/// How to reach a server. Comes from the config entry or from the embedding program.
 #[derive(Clone)]
 pub(crate) enum ServerEndpoint {
     /// A child process.
@@ -41,12 +41,13 @@ pub(crate) enum ServerEndpoint {
     Stream(Arc<dyn Connector>),
     /// An in-process server of the embedding program.
     InProcess(ServerInstance),
-    /// An in-process server that the entry refers to by name. It is looked up at every attempt.
+    /// An in-process server that the config entry refers to by name. The name is looked up at every
+    /// connection attempt.
     Sdk {
         name: String,
         servers: Arc<SdkServers>,
     },
-    /// The entry is invalid or not approved. Nothing is started or contacted.
+    /// The config entry is invalid or not approved. The host starts nothing and contacts no server.
     None,
 }
 
@@ -76,16 +77,18 @@ pub(crate) struct ConnectSetup {
     pub(crate) environment: Arc<Variables>,
     /// The working directory of a child whose entry has no `cwd`.
     pub(crate) working_directory: Option<PathBuf>,
-    /// The identity of the program that the user approved.
+    /// The program file that the user approved. `None` if the approval is not tied to a program
+    /// file.
     pub(crate) approved_program: Option<PinnedProgram>,
     pub(crate) server_cache: Arc<dyn ServerCache>,
-    /// The cache key of this server. Servers that the embedding program added have none.
+    /// The key of this server in `server_cache`. `None` for servers that are not cached, such as
+    /// those that the embedding program added.
     pub(crate) cache_key: Option<String>,
     /// Cancelled when the server is removed or the host shuts down.
     pub(crate) stop: CancellationToken,
     /// Changes when the machine resumes from suspend.
     pub(crate) resumed: tokio::sync::watch::Receiver<u64>,
-    /// Spreads simultaneous reconnects of the host's servers.
+    /// Spreads simultaneous reconnects over time. Shared by all servers of the host.
     pub(crate) retry_slots: Arc<RetrySlots>,
 }
 
@@ -103,8 +106,8 @@ pub(crate) enum ConnectError {
     #[error("{error}")]
     Client {
         error: ClientError,
-        /// An environment variable that the server mentions on stderr and that is set for this
-        /// process but not passed to the child.
+        /// An environment variable that the child mentions on stderr. The host's environment
+        /// contains it, but the child did not get it.
         missing_variable: Option<String>,
     },
 }
@@ -119,7 +122,7 @@ impl From<ClientError> for ConnectError {
 }
 
 impl ConnectError {
-    /// The error of the connection attempt, if one was made.
+    /// The error of the client. `None` if no attempt was made because the server has no endpoint.
     fn client(&self) -> Option<&ClientError> {
         match self {
             Self::Client { error, .. } => Some(error),
@@ -137,12 +140,12 @@ impl ConnectError {
         self.client().is_some_and(ClientError::is_crash)
     }
 
-    /// The stage that failed.
+    /// The stage of the connection attempt that failed.
     pub(crate) fn stage(&self) -> ConnectStage {
         self.client().map_or(ConnectStage::Open, ClientError::stage)
     }
 
-    /// The delay that the server asked for.
+    /// The delay that the server asked for with `Retry-After`.
     pub(crate) fn retry_after(&self) -> Option<std::time::Duration> {
         self.client().and_then(ClientError::retry_after)
     }
@@ -177,7 +180,7 @@ fn known_names(known: &[String]) -> String {
 }
 
 impl ConnectSetup {
-    /// Connects before `until`, and updates the cached protocol era.
+    /// Connects, or fails at `until`. Updates the cached protocol era.
     pub(crate) async fn connect(&self, until: Instant) -> Result<LiveSession, ConnectError> {
         let endpoint = self.client_endpoint()?;
         let cached_era = self

@@ -2,14 +2,15 @@
 //!
 //! Pure functions. A child gets the inherited variables, those in the entry's `env`, and
 //! [`MARKER_VARIABLE`](switchboard_process::MARKER_VARIABLE), which the supervisor adds. Invariant:
-//! a child inherits a variable only if it is in the lists below or `inheritEnv` of the entry allows
-//! it.
+//! a child inherits a variable only if [`INHERITED`] or [`INHERITED_PREFIXES`] matches its name, or
+//! `inheritEnv` of the config entry allows it.
 
 use std::collections::BTreeMap;
 
 use switchboard_config::{InheritEnv, StdioConfig};
 
-/// Variables that programs need to run. None of them is a secret.
+/// Variables that a child inherits by default because programs need them to run. None of them is a
+/// secret.
 const INHERITED: [&str; 19] = [
     "PATH",
     "HOME",
@@ -32,13 +33,14 @@ const INHERITED: [&str; 19] = [
     "FTP_PROXY",
 ];
 
-/// Prefixes of further variables: locale, XDG directories, settings of package runners.
+/// Variables with these prefixes are inherited by default, too: locale, XDG directories, settings
+/// of package runners.
 const INHERITED_PREFIXES: [&str; 5] = ["LC_", "XDG_", "npm_config_", "PIP_", "UV_"];
 
 /// Environment variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
 
-/// Returns the environment of a child.
+/// Returns the environment of a child. Variables of the config entry win over inherited ones.
 pub(crate) fn child_env(host_env: &Variables, config: &StdioConfig) -> Variables {
     let inherited = host_env
         .iter()
@@ -72,8 +74,8 @@ fn is_inherited_by_default(name: &str) -> bool {
             .any(|prefix| name.starts_with(prefix))
 }
 
-/// Returns the first variable that `stderr` of a failed child mentions and that is set for this
-/// process but not passed to the child.
+/// Returns the first variable in `host_env` that a failed child mentions on `stderr` and that was
+/// not passed to the child.
 pub(super) fn missing_variable(
     stderr: &str,
     host_env: &Variables,

@@ -1,4 +1,5 @@
-//! Builds the launch of a stdio server from its config entry.
+//! Builds the [`Launch`] of a stdio server, which says what process to start, from its config
+//! entry.
 //!
 //! Invariant: [`environment`] alone decides which variables the child inherits.
 
@@ -9,8 +10,9 @@ use switchboard_process::{ExecutableChanged, ExecutableResolver, Launch, MARKER_
 
 use super::environment::{self, Variables};
 
-/// Returns what to start for an entry. `working_directory` is used if the entry has no `cwd`. The
-/// child is started only if its program is still the `approved` one.
+/// Returns what process to start for a config entry. `working_directory` is used if the entry has
+/// no `cwd`. If `approved` is set, the start fails unless the program file is still the approved
+/// one.
 pub(super) fn launch(
     config: &StdioConfig,
     host_env: &Variables,

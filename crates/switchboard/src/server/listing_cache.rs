@@ -3,9 +3,9 @@
 //! Requests a listing from the server only when a caller needs it. The tools are not cached here:
 //! the owner lists them and the catalog holds them.
 //!
-//! Invariant: a cached listing came from the open session, and the server has announced no change
-//! since the request. A listing without a lifetime is used only while `list_changed` notifications
-//! can be received.
+//! Invariant: a cached listing is used only if it came from the open session and the server has
+//! announced no change since the listing was requested. A listing without a lifetime is used only
+//! while the host can receive `list_changed` notifications.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl<T> Default for ListingCache<T> {
 #[derive(Debug)]
 struct CachedListing<T> {
     session: SessionKey,
-    /// The number of changes that the server had announced before the request.
+    /// The number of changes that the server had announced before the listing was requested.
     change_count: u64,
     /// The end of the lifetime that the server declared. `None`: valid until the server announces a
     /// change.
@@ -62,8 +62,9 @@ impl<T: ListItem> ListingCache<T> {
         if let Some(items) = self.cached_items(session) {
             return Ok(items);
         }
-        // Read both before the request. A change that is announced while the request is in flight
-        // may be missing from the response, and must invalidate the entry.
+        // Read `is_announced` and `change_count` before the request. A change that is announced
+        // while the request is in flight may be missing from the response, and must invalidate the
+        // cached listing.
         let is_announced =
             T::is_announced(&session.capabilities()) && session.receives_changes(T::CHANGE_KIND);
         let change_count = session.change_count(T::CHANGE_KIND);
@@ -84,7 +85,7 @@ impl<T: ListItem> ListingCache<T> {
         Ok(items)
     }
 
-    /// The cached items, if they are still valid.
+    /// Returns the cached items if they are still valid for this session.
     fn cached_items(&self, session: &Session) -> Option<SharedItems<T>> {
         let cache = lock(&self.0);
         let cached = cache.as_ref()?;

@@ -1,9 +1,9 @@
 //! Decides when the tools of an open session are listed again.
 //!
-//! Four causes: the server announced a change, an expired listing was used, a caller ordered a
-//! refresh, or the last listing failed. Changes are handled at a bounded rate, failures with a
-//! growing delay. A listing that expired and is not used is not refreshed. Invariant: at most one
-//! listing is in flight.
+//! There are four causes: the server announced a change, an expired listing was used, an order
+//! requested a refresh, or the last listing failed. Listings after announced changes are
+//! rate-limited. Failed listings are retried with a growing delay. An expired listing is not
+//! refreshed until it is used. Invariant: at most one listing is in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::connect::ConnectSetup;
 use super::owner::RefreshReply;
 
-/// Lists all tools of a session before `end`.
+/// Lists all tools of a session, or fails at `end`.
 pub(super) fn list_tools(
     setup: &ConnectSetup,
     session: &Session,
@@ -32,8 +32,8 @@ pub(super) fn list_tools(
     async move { pagination::list(&session, &limits, page_timeout, end).await }
 }
 
-/// The expiry time of the last tool listing. Shared by the owner, which sets it, and the handle,
-/// which checks it on every use.
+/// The expiry time of the last tool listing. The owner sets the time, and the handle checks it
+/// whenever the tools are used.
 #[derive(Debug)]
 pub(crate) struct ListingExpiry {
     epoch: Instant,
@@ -44,7 +44,8 @@ pub(crate) struct ListingExpiry {
 
 impl ListingExpiry {
     const NEVER: u64 = u64::MAX;
-    /// The shortest lifetime of a listing. Shorter ones that servers declare are raised to it.
+    /// The shortest lifetime of a listing. A shorter lifetime that a server declares is raised to
+    /// this one.
     const MIN_LIFETIME: Duration = Duration::from_secs(1);
 
     pub(super) fn new() -> Self {
@@ -66,7 +67,7 @@ impl ListingExpiry {
         self.expires_at.store(expires_at, Ordering::Relaxed);
     }
 
-    /// Requests a refresh if the listing has expired. Requests it once per listing.
+    /// Requests a refresh if the listing has expired, at most once per listing.
     pub(crate) fn refresh_if_expired(&self) {
         let expires_at = self.expires_at.load(Ordering::Relaxed);
         if expires_at != Self::NEVER
@@ -86,12 +87,13 @@ fn as_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Schedules and runs the listings of one session after the first.
+/// Schedules and runs the tool listings of one session. [`super::owner`] runs the first listing of
+/// a session itself.
 pub(super) struct ListingRefresh {
-    /// When the next listing starts.
+    /// When the next listing starts. `None` until there is a cause for it.
     due: Option<Instant>,
     in_flight: Option<BoxFuture<'static, Result<Listing<ToolDefinition>, RequestError>>>,
-    /// The delay after the next failure.
+    /// The delay after the next listing that fails.
     retry_delay: Duration,
     /// Refresh orders to answer after the next listing.
     waiting_orders: Vec<oneshot::Sender<RefreshReply>>,
@@ -119,13 +121,13 @@ impl ListingRefresh {
         }
     }
 
-    /// Orders a listing. A listing that is already in flight does not count, because it may lack
-    /// recent changes.
+    /// Orders a listing. If a listing is already in flight, a second listing follows it, because
+    /// the first may lack recent changes.
     pub(super) fn order(&mut self, reply: oneshot::Sender<RefreshReply>) {
         self.waiting_orders.push(reply);
     }
 
-    /// Answers the orders of the listing that just ended.
+    /// Answers the orders that waited for the listing that just ended.
     pub(super) fn answer_orders(&mut self, outcome: &Result<(), RequestError>) {
         for reply in self.in_flight_orders.drain(..) {
             let _ = reply.send(Some(outcome.clone()));

@@ -1,4 +1,4 @@
-//! The task that owns one server: its session, its process, its backoff.
+//! The task that owns one server, including its session, its process and its backoff.
 //!
 //! The owner receives orders on a bounded channel and publishes its state on a `watch` channel.
 //! Calls do not pass through this task: they use the session in the published state. Invariant: the
@@ -35,7 +35,7 @@ pub(crate) use orders::{Order, RefreshReply};
 /// Minimum interval between immediate reconnects after an expired session.
 const MIN_IMMEDIATE_RECONNECT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The data of the task. [`ServerHandle`] has the other ends of its channels.
+/// The data of the owner task. [`ServerHandle`] has the other ends of the channels.
 pub(crate) struct Owner {
     pub(super) key: ServerKey,
     pub(super) setup: Arc<ConnectSetup>,
@@ -45,9 +45,9 @@ pub(crate) struct Owner {
     pub(super) events: EventSink,
     pub(super) listing_expiry: Arc<ListingExpiry>,
     pub(super) backoff: Backoff,
-    /// Failed attempts since the last success. The status shows this number.
+    /// Failed connection attempts since the last successful one. The status shows this number.
     pub(super) failed_attempts: u32,
-    /// The server that this one replaces, until it has stopped.
+    /// The server that this server replaces. `None` once the replaced server has stopped.
     pub(super) replaces: Option<Arc<ServerHandle>>,
     /// When an expired session was last replaced without a delay.
     pub(super) last_immediate_reconnect: Option<Instant>,
@@ -64,7 +64,7 @@ enum NextStep {
 
 /// What woke the owner while a session is open.
 enum Wake {
-    /// `None`: stop the server.
+    /// `Order(None)` means that the server has to stop.
     Order(Option<Order>),
     SessionEnded,
     ToolsListed(Result<Listing<ToolDefinition>, RequestError>),
@@ -97,7 +97,7 @@ impl Owner {
 
     async fn run_steps(mut self) {
         if let Some(replaced) = self.replaces.take() {
-            // Both may need the same port or lock file.
+            // The replaced server and this server may need the same port or lock file.
             let stopped = replaced.wait_until_stopped();
             self.setup.stop.run_until_cancelled(stopped).await;
         }
@@ -115,7 +115,7 @@ impl Owner {
             };
         }
         self.catalog.remove(&self.key);
-        // No event: only a method of the host stops a server.
+        // Send no event: a server stops only when a method of the host is called.
         self.state.send_modify(|state| {
             state.phase = Phase::Stopped;
             state.session = None;
@@ -168,7 +168,8 @@ impl Owner {
         }
     }
 
-    /// Executes an order while no session is open. Returns the next step if the order changes it.
+    /// Executes an order while no session is open. Returns the next step, or `None` if the owner
+    /// continues what it was doing.
     fn handle_order_without_session(
         &mut self,
         order: Order,
@@ -187,7 +188,8 @@ impl Owner {
         self.publish(|state| state.phase = Phase::Starting);
         let started = Instant::now();
         let setup = Arc::clone(&self.setup);
-        // Boxed to keep the owner's future small, because an attempt is rarely in progress.
+        // Boxed to keep the future of the owner small, because a connection attempt is rarely in
+        // progress.
         let mut attempt = Box::pin(connect_and_list(&setup));
         let outcome = loop {
             tokio::select! {
@@ -310,7 +312,7 @@ impl Owner {
         }
     }
 
-    /// Stops reconnecting: attempts fail until the user has logged in.
+    /// Stops reconnecting, because every attempt would fail until the user has logged in.
     fn wait_for_login(&self, login: Box<LoginRequired>) -> NextStep {
         self.give_up(Phase::NeedsAuth(login))
     }
@@ -365,7 +367,7 @@ impl Owner {
             };
             match wake {
                 Wake::Order(None) => {
-                    // No event: only a method of the host stops a server.
+                    // Send no event: a server stops only when a method of the host is called.
                     self.state.send_modify(|state| state.phase = Phase::Lost);
                     self.close(live).await;
                     return NextStep::End;
@@ -391,7 +393,7 @@ impl Owner {
         }
     }
 
-    /// Publishes the outcome of a listing after the first.
+    /// Publishes the outcome of a listing of an open session, other than its first listing.
     fn on_tools_listed(
         &mut self,
         outcome: Result<Listing<ToolDefinition>, RequestError>,
@@ -462,8 +464,7 @@ fn listing_failed(error: &RequestError) -> String {
     format!("listing the tools failed: {error}")
 }
 
-/// Opens a session and lists its tools. A listing that fails does not fail the session, unless the
-/// session ended.
+/// Opens a session and lists the tools. If only the listing fails, the session is still returned.
 async fn connect_and_list(
     setup: &ConnectSetup,
 ) -> Result<(LiveSession, Result<Listing<ToolDefinition>, RequestError>), ConnectError> {

@@ -1,11 +1,11 @@
 //! Spreads the reconnect attempts of all servers of one host over time.
 //!
-//! Servers that fail together (a network outage, a crashed gateway) would retry together. The
-//! jitter of a delay is a fifth of it in either direction, so that the first retries of a hundred
-//! servers, due after one second, fall into 400 ms. More jitter would delay a single failing server
-//! without need and would still allow bursts. Delays therefore stay as [`super::backoff`] computes
-//! them. An attempt whose time slot is taken moves to the next free slot, and a server that fails
-//! alone is never delayed.
+//! Servers that fail together (a network outage, a crashed gateway) would retry together. Jitter
+//! changes a delay by at most a fifth in either direction. So the first retries of a hundred
+//! servers, due after one second, would all happen within 400 ms. More jitter would delay a single
+//! failing server without need and would still allow bursts. Therefore this module moves an attempt
+//! to the next free time slot if its own slot is taken. A server that fails alone is never delayed
+//! beyond the delay that [`super::backoff`] computed.
 //!
 //! Invariant: at most nine attempts are due within any 100 ms.
 
@@ -24,7 +24,7 @@ const SLOT: Duration = Duration::from_micros(12_500);
 pub(crate) struct RetrySlots {
     /// The start of slot 0.
     epoch: Instant,
-    /// The numbers of the reserved slots. Slots in the past are dropped, so that the size is
+    /// The numbers of the reserved slots. Slots in the past are dropped, so the size of the set is
     /// bounded by the longest delay.
     reserved: Mutex<BTreeSet<u64>>,
 }

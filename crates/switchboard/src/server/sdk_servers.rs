@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use switchboard_wire::ServerInstance;
 use switchboard_wire::sync::lock;
 
-/// The servers of the embedding program, by name. Every connection attempt looks its server up, so
-/// a server that is registered later is found by the next attempt.
+/// The in-process servers of the embedding program, by name. Every connection attempt looks the
+/// name up again, so the next attempt finds a server that was registered in the meantime.
 #[derive(Debug, Default)]
 pub(crate) struct SdkServers(Mutex<BTreeMap<String, ServerInstance>>);
 
@@ -27,7 +27,8 @@ impl SdkServers {
         lock(&self.0).remove(name)
     }
 
-    /// Returns the server of this name. The error holds the names of all servers.
+    /// Returns the server of this name. If there is none, the error holds the names of all
+    /// registered servers.
     pub(crate) fn find(&self, name: &str) -> Result<ServerInstance, Vec<String>> {
         let servers = lock(&self.0);
         let server = servers.get(name).cloned();

@@ -1,7 +1,7 @@
 //! The state of one server that its owner publishes on a `watch` channel.
 //!
-//! Plain data. Only the owner changes it. Invariant: there is a session only in [`Phase::Ready`]
-//! and, while the session is being closed, in the phase that follows.
+//! Plain data. Only the owner changes it. Invariant: [`State::session`] is set only in
+//! [`Phase::Ready`] and, while the session is being closed, in the next phase.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,23 +34,24 @@ pub(crate) enum Phase {
     Lost,
     /// Waiting for the next connection attempt.
     Retrying {
-        /// The number of failed attempts.
+        /// The number of failed attempts since the last successful one.
         attempt: u32,
         /// When the next attempt starts.
         at: Instant,
     },
-    /// The user has not approved the entry. No process was started.
+    /// The user has not approved the config entry, so no process was started.
     AwaitingApproval { reason: PendingReason, hint: String },
-    /// The server requires a login. Not retried until a caller orders a connection.
+    /// The server requires a login. The owner does not retry until an order requests a connection.
     NeedsAuth(Box<LoginRequired>),
-    /// Not retried until a caller orders a connection.
+    /// The connection failed for good. The owner does not retry until an order requests a
+    /// connection.
     Failed(FailureReason),
     /// The owner has ended.
     Stopped,
 }
 
 impl Phase {
-    /// The phase without its data, as the status reports it.
+    /// Returns the phase without its data, as the public status reports it.
     pub(crate) fn public(&self) -> ServerPhase {
         match self {
             Self::Dormant => ServerPhase::Dormant,
@@ -71,30 +72,30 @@ impl Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailureReason {
     pub(crate) error: String,
-    /// What the user can do about it.
+    /// What the user can do about the error.
     pub(crate) hint: Option<String>,
 }
 
-/// The published state: the phase, the open session, and what the last attempt found.
+/// The published state: the phase, the open session, and details of the last connection attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) phase: Phase,
     /// If false, the session stays open, but its tools are not in the catalog.
     pub(crate) enabled: bool,
     pub(crate) generation: Generation,
-    /// The open session.
+    /// The open session. `None` if no session is open.
     pub(crate) session: Option<Session>,
     /// The handshake response of the last session.
     pub(crate) handshake: Option<Arc<ServerHello>>,
-    /// The last error. Cleared by the next success.
+    /// The last error. Cleared by the next successful tool listing.
     pub(crate) error: Option<String>,
-    /// Time from the start of the last attempt until the tools were listed.
+    /// Time from the start of the last successful connection attempt until its tool listing ended.
     pub(crate) connect_time: Option<Duration>,
     /// The progress of the last connection attempt.
     pub(crate) attempt: Option<ConnectAttempt>,
     /// Problems found in the last tool listing.
     pub(crate) notes: Arc<Vec<String>>,
-    /// The last stderr lines of the child process.
+    /// The last stderr lines of the child process. `None` if the server is not a child process.
     pub(crate) stderr: Option<StderrTail>,
 }
 
@@ -115,12 +116,12 @@ impl State {
     }
 
     /// Whether the server is not starting and the owner is not determining why its session ended.
-    /// Callers that wait for a session then stop waiting.
+    /// Calls and queries that wait for a session then stop waiting.
     pub(crate) fn is_settled(&self) -> bool {
         !matches!(self.phase, Phase::Starting | Phase::Lost)
     }
 
-    /// Whether the owner opens a session only after an order.
+    /// Whether the owner makes no connection attempt until it receives an order.
     pub(crate) fn has_given_up(&self) -> bool {
         !matches!(
             self.phase,
@@ -145,7 +146,7 @@ impl State {
         }
     }
 
-    /// The error that the status shows.
+    /// Returns the error that the status shows.
     pub(crate) fn error(&self) -> Option<String> {
         match &self.phase {
             Phase::Failed(failure) => Some(failure.error.clone()),
@@ -154,7 +155,7 @@ impl State {
         }
     }
 
-    /// The description of the state that the status shows.
+    /// Returns the description of the state that the status shows.
     pub(crate) fn detail(&self) -> Option<String> {
         if !self.enabled && self.session.is_some() {
             return Some("disabled; the connection stays open".to_owned());

@@ -38,7 +38,7 @@ pub(super) enum Activity {
     Serving,
 }
 
-/// What remains to be done for an order.
+/// What the owner still has to do to execute an order.
 pub(super) enum OrderOutcome {
     /// Nothing: the order was executed and answered.
     Done,
@@ -83,7 +83,7 @@ impl Owner {
         }
     }
 
-    /// Forgets earlier failures and connects. Has no effect on an entry without an endpoint.
+    /// Forgets all recorded failures and connects. Has no effect on a server without an endpoint.
     fn start_fresh(&mut self, done: oneshot::Sender<()>) -> OrderOutcome {
         if matches!(self.setup.endpoint, ServerEndpoint::None) {
             return acknowledge(done);
@@ -103,7 +103,7 @@ impl Owner {
 }
 
 fn acknowledge(done: oneshot::Sender<()>) -> OrderOutcome {
-    // The caller may have stopped waiting.
+    // The sender of the order may have stopped waiting.
     let _ = done.send(());
     OrderOutcome::Done
 }
