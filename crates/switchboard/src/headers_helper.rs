@@ -48,7 +48,9 @@ pub(crate) struct HeadersHelper {
     /// Name and URL of the server. The command gets both in its environment.
     server: ServerName,
     url: String,
+    /// The environment of the host. The command gets a part of it.
     variables: Arc<Variables>,
+    /// The working directory of the command.
     directory: Option<PathBuf>,
     children: ProcessSupervisor,
     /// Masks the secrets of the entry. The command may write them to stderr.
@@ -100,8 +102,8 @@ impl HeadersHelper {
         }
     }
 
-    /// Runs the command, unless another run has finished since the caller read `finished_runs`.
-    /// Then returns the outcome of that run.
+    /// Runs the command. If another run has finished since the caller read `finished_runs`, returns
+    /// the outcome of that run instead.
     async fn run_or_share(&self, finished_runs: u64) -> Result<Credential, AuthError> {
         let _running = self.running.lock().await;
         {
