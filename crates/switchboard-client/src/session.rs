@@ -5,8 +5,8 @@
 //! `JsonRpcSession` and share `Peer`. Any number of requests may be in flight; each waits for
 //! its own response.
 //!
-//! A session does not reconnect. The owner of the server opens the next one. This module is internal
-//! to the switchboard crates.
+//! A session does not reconnect. The owner of the server opens the next one. This module is
+//! internal to the switchboard crates.
 //!
 //! Invariant: every request ends as *answered*, *not sent* or *unknown*, and its error says which.
 
