@@ -5,8 +5,8 @@
 //! `JsonRpcSession` and share `Peer`. Any number of requests may be in flight; each waits for
 //! its own response.
 //!
-//! A session does not reconnect. The owner of the server opens the next one. This module is
-//! internal to the switchboard crates.
+//! A session does not reconnect: after its end, the owner of the server opens a new session. This
+//! module is internal to the switchboard crates.
 //!
 //! Invariant: every request ends as *answered*, *not sent* or *unknown*, and its error says which.
 
@@ -71,7 +71,7 @@ use query::Query;
 use subscriptions::Subscriptions;
 pub use tasks::CallTarget;
 
-/// Settings and limits that all sessions of one server share.
+/// Settings, limits and handlers that all sessions of one server share.
 #[derive(Clone)]
 pub struct SessionContext {
     pub server: ServerName,
@@ -82,13 +82,15 @@ pub struct SessionContext {
     pub client: Implementation,
     /// Answers the requests of the server.
     pub handler: Arc<dyn ClientHandler>,
-    /// Rate limits on the requests of the server. A reconnect does not reset them.
+    /// Rate limits on the elicitation and sampling requests of the server. A reconnect does not
+    /// reset them.
     pub question_limits: Arc<QuestionLimits>,
-    /// Minimum level of the log messages that the server should send.
+    /// Minimum level of the log messages that the client asks the server for. `None`: the client
+    /// does not tell the server a level.
     pub log_level: Option<LogLevel>,
-    /// Receives every message that is sent or received.
+    /// Receives a copy of every message that is sent or received, with secrets masked.
     pub tap: Option<Arc<dyn WireTap>>,
-    /// Masks secrets in texts of the server.
+    /// Masks known secrets in texts that the server sends.
     pub redactor: Redactor,
 }
 
@@ -101,7 +103,8 @@ impl fmt::Debug for SessionContext {
 }
 
 impl SessionContext {
-    /// The requests that this client answers, as announced in the handshake.
+    /// The requests that the client handler answers, for example sampling. The handshake announces
+    /// them.
     pub(crate) fn client_capabilities(&self) -> ClientCapabilities {
         self.handler.capabilities()
     }
@@ -117,7 +120,8 @@ pub struct ToolRequest<'a> {
     pub deadline: Deadline,
     /// Receives the progress of the call.
     pub progress: Option<mpsc::Sender<Progress>>,
-    /// Answers to the previous `input_required` result of this call.
+    /// Answers to the input requests of the previous `input_required` result of this call. `None`
+    /// the first time the call is sent.
     pub input_responses: Option<&'a InputResponses>,
 }
 
@@ -135,13 +139,14 @@ pub enum Session {
     Local(Arc<LocalSession>),
 }
 
-/// How a session reaches its server: by JSON-RPC messages or by direct calls.
+/// How a session reaches its server: with JSON-RPC messages, or with function calls in this
+/// process.
 enum Backend<'a> {
     JsonRpc(&'a Peer),
     Local(&'a LocalSession),
 }
 
-/// Identifies a session of this process without keeping it open.
+/// Identifies a session. Unique in this process; holding a key does not keep the session open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionKey(u64);
 
@@ -165,7 +170,7 @@ impl Session {
         }
     }
 
-    /// The state of a JSON-RPC session.
+    /// The state that all JSON-RPC sessions share. `None` for an in-process server.
     fn peer(&self) -> Option<&Peer> {
         match self.backend() {
             Backend::JsonRpc(peer) => Some(peer),
@@ -173,7 +178,7 @@ impl Session {
         }
     }
 
-    /// The result of the handshake; `None` before it.
+    /// The result of the handshake. `None` until the handshake is complete.
     pub fn handshake(&self) -> Option<&ServerHello> {
         match self.backend() {
             Backend::JsonRpc(peer) => peer.handshake(),
@@ -181,7 +186,8 @@ impl Session {
         }
     }
 
-    /// The capabilities of the server. An in-process server may change them during the session.
+    /// The capabilities of the server. Empty before the handshake. An in-process server may change
+    /// its capabilities during the session.
     pub fn capabilities(&self) -> ServerCapabilities {
         match self.backend() {
             Backend::JsonRpc(peer) => peer
@@ -192,7 +198,7 @@ impl Session {
         }
     }
 
-    /// Whether the server is reached over HTTP. Such a server may end the session between two
+    /// Whether the server is reached over HTTP. An HTTP server may end the session between two
     /// requests.
     pub fn is_remote(&self) -> bool {
         !matches!(self, Self::Line(_) | Self::Local(_))
@@ -244,9 +250,9 @@ impl Session {
         &self,
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
-        // The block ends the lifetime of its locals, or they would enlarge the future while input
-        // requests are answered or a task is polled. All futures but that of a byte stream are
-        // boxed for the same reason.
+        // The block drops its locals early. Otherwise the future of `call_tool` would also store
+        // them while it answers input requests or polls a task. The futures are boxed for the same
+        // reason, except for the one of a byte stream.
         let incomplete = {
             let (result, peer) = match self {
                 Self::Line(line) => (line.call_tool(request).await?, line.peer()),
@@ -266,7 +272,8 @@ impl Session {
                 let decode = move |result: &RawResult| decode::call_tool_result(result, max_blocks);
                 Box::pin(decode_response(result, decode)).await?
             } else {
-                // Not through `decode_response`, whose future would enlarge this one.
+                // Decode without `decode_response`: its future would make the future of `call_tool`
+                // larger.
                 decode::call_tool_result(&result, max_blocks)
             };
             match decoded {
@@ -297,7 +304,8 @@ impl Session {
         }
     }
 
-    /// Sends `logging/setLevel` to a legacy server that has logging.
+    /// Sends `logging/setLevel` if the context has a log level and the server is a legacy server
+    /// with the logging capability. An error is only logged.
     pub(crate) async fn set_log_level(&self, deadline: Deadline) {
         let Some(peer) = self.peer() else { return };
         let has_logging = peer.handshake().is_some_and(|handshake| {
@@ -334,13 +342,13 @@ impl Session {
         }
     }
 
-    /// Waits for the next list change of this kind. Several changes since the last wait count as
-    /// one.
+    /// Waits for a list change notification of this kind. Returns at once if one arrived since the
+    /// last wait; several that arrived since then count as one.
     pub async fn list_changed(&self, kind: ListChangeKind) {
         self.list_changes().changed(kind).await;
     }
 
-    /// Number of list change notifications of this kind so far.
+    /// Number of list change notifications of this kind in this session so far.
     pub fn change_count(&self, kind: ListChangeKind) -> u64 {
         self.list_changes().count(kind)
     }
@@ -358,14 +366,14 @@ impl Session {
         }
     }
 
-    /// Waits until the notifications that are being sent in the background are sent.
+    /// Waits until the background tasks that send notifications have ended.
     pub(crate) async fn flush_notifications(&self) {
         if let Some(peer) = self.peer() {
             peer.flush_notifications().await;
         }
     }
 
-    /// Ends the session. Requests in flight are lost.
+    /// Ends the session. Requests in flight fail with [`RequestError::Lost`].
     pub(crate) fn close(&self) {
         match self {
             Self::Line(line) => line.end(SessionEnd::Closed),
@@ -378,7 +386,8 @@ impl Session {
     }
 }
 
-/// Decodes a response, on a blocking thread if it is large.
+/// Decodes a response. Uses a blocking thread if the response is longer than
+/// [`LARGE_MESSAGE_BYTES`].
 async fn decode_response<T: Send + 'static>(
     response: RawResult,
     decode: impl FnOnce(&RawResult) -> T + Send + 'static,

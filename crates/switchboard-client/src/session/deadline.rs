@@ -1,8 +1,8 @@
 //! Absolute and idle time limits of requests.
 //!
-//! [`Deadline`] is the limit of one request. [`ActivityClock`] is shared by the requests of a
-//! session: it records the last activity of the server, and pauses all deadlines while the user is
-//! being asked.
+//! [`Deadline`] holds the limits of one request. [`ActivityClock`] is shared by all requests of a
+//! session: it records when the server last sent a notification or a request, and pauses all
+//! deadlines while the client handles a request of the server, for example one that asks the user.
 //!
 //! Invariant: the time that the user takes to answer does not count against any deadline.
 
@@ -14,28 +14,30 @@ use tokio::time::Instant;
 
 use switchboard_wire::sync::lock;
 
-/// How often a deadline is checked again while the user is being asked.
+/// How often a deadline is checked again while the clock is paused.
 const RECHECK_WHILE_PAUSED: Duration = Duration::from_secs(1);
 
-/// The clock of one session: last activity of the server, and pauses.
+/// The clock of one session. Holds the time of the server's last notification or request, and the
+/// pauses of all deadlines.
 #[derive(Debug)]
 pub(crate) struct ActivityClock {
     started_at: Instant,
-    /// Milliseconds from `started_at` to the last activity of the server.
+    /// Milliseconds from `started_at` to the last notification or request of the server, or to the
+    /// end of the last pause.
     last_activity: AtomicU64,
-    /// Whether the clock was ever paused. Most sessions never pause it and skip the lock.
+    /// Whether the clock was ever paused. If not, deadline checks need not lock `user_wait`.
     ever_paused: AtomicBool,
     user_wait: Mutex<UserWait>,
 }
 
-/// Time spent waiting for the user.
+/// The pauses of the clock: times during which at least one [`ClockPause`] existed.
 #[derive(Debug, Default)]
 struct UserWait {
-    /// Number of open questions.
+    /// Number of [`ClockPause`] guards that exist now.
     open: usize,
-    /// When the first of the open questions was asked.
+    /// When the current pause began. `None` if the clock is not paused.
     since: Option<Instant>,
-    /// Time spent on questions that were answered.
+    /// Total length of the pauses that have ended.
     past: Duration,
 }
 
@@ -49,7 +51,7 @@ impl ActivityClock {
         }
     }
 
-    /// Records that the server was active just now.
+    /// Restarts the idle limits of all requests: the server sent a notification or a request.
     pub(crate) fn touch(&self) {
         let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_activity.fetch_max(elapsed, Ordering::Relaxed);
@@ -76,7 +78,7 @@ impl ActivityClock {
         self.ever_paused() && lock(&self.user_wait).open > 0
     }
 
-    /// Total time spent waiting for the user so far.
+    /// Total length of all pauses so far, including the current one.
     fn paused_for(&self) -> Duration {
         if !self.ever_paused() {
             return Duration::ZERO;
@@ -87,7 +89,7 @@ impl ActivityClock {
     }
 }
 
-/// Keeps an [`ActivityClock`] paused.
+/// Keeps an [`ActivityClock`] paused until it is dropped. Several guards may exist at once.
 pub(crate) struct ClockPause<'a> {
     clock: &'a ActivityClock,
 }
@@ -105,21 +107,23 @@ impl Drop for ClockPause<'_> {
     }
 }
 
-/// How long a request may take, not counting the time that the user takes to answer questions.
+/// The total and the idle time limit of one request. Time during which the session's
+/// `ActivityClock` is paused does not count.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     started_at: Instant,
     total: Duration,
-    /// Maximum time without activity of the server, if that is less than `total`.
+    /// Maximum time without a notification or request of the server. `None` if there is no such
+    /// limit, or if it is not less than `total`.
     idle: Option<Duration>,
 }
 
 /// A deadline that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expired {
-    /// The limit that passed.
+    /// The limit that was exceeded: `idle` or `total` of the [`Deadline`].
     pub(crate) after: Duration,
-    /// Whether the idle limit passed. Otherwise the absolute deadline passed.
+    /// Whether the idle limit was exceeded, not the total limit.
     pub(crate) idle: bool,
 }
 
@@ -133,7 +137,7 @@ impl Deadline {
         }
     }
 
-    /// Expires at `end`, or after `idle` without activity of the server.
+    /// Expires at `end`, or after the time `idle` without a notification or request of the server.
     pub fn until(end: Instant, idle: Duration) -> Self {
         let started_at = Instant::now();
         let total = end.saturating_duration_since(started_at);
@@ -144,23 +148,24 @@ impl Deadline {
         }
     }
 
-    /// Postpones the deadline by time that was spent asking the user on behalf of this request.
+    /// Postpones the deadline by `pause`, the time that the user took to answer the input requests
+    /// of this request.
     pub fn extended_by(mut self, pause: Duration) -> Self {
         self.started_at += pause;
         self
     }
 
-    /// Time until the absolute deadline.
+    /// Time until the total limit is exceeded. Ignores the idle limit and pauses of the clock.
     pub(crate) fn remaining(self) -> Duration {
         (self.started_at + self.total).saturating_duration_since(Instant::now())
     }
 
-    /// Maximum time without activity, if it is less than the total.
+    /// The idle limit. `None` if there is none, or if it is not less than the total limit.
     pub(crate) fn idle(self) -> Option<Duration> {
         self.idle
     }
 
-    /// Starts the deadline of a request in the session with this clock.
+    /// Binds the deadline to the clock of a session. Only pauses after this call postpone it.
     pub(crate) fn start(self, clock: &ActivityClock) -> RunningDeadline {
         RunningDeadline {
             deadline: self,
@@ -169,15 +174,14 @@ impl Deadline {
     }
 }
 
-/// The deadline of a request in flight.
+/// A [`Deadline`] that pauses of its session's clock postpone.
 #[derive(Debug)]
 pub(crate) struct RunningDeadline {
     deadline: Deadline,
-    /// Pauses of the clock before this request was sent.
+    /// Total length of the clock's pauses before this deadline was started.
     paused_before: Duration,
 }
 
-/// Result of checking a deadline.
 pub(crate) enum DeadlineCheck {
     /// Not expired. Check again at this instant.
     Pending(Instant),
@@ -216,7 +220,7 @@ impl RunningDeadline {
         })
     }
 
-    /// The rest of this deadline, with the idle limit restarted.
+    /// A deadline with the remaining total time of this one, and with the idle limit restarted.
     pub(crate) fn after_activity(&self, clock: &ActivityClock) -> Deadline {
         let now = Instant::now();
         Deadline {
@@ -226,7 +230,7 @@ impl RunningDeadline {
         }
     }
 
-    /// When the deadline passes, unless activity or a pause postpones it.
+    /// When the deadline passes, unless a notification, a request or a pause postpones it.
     pub(crate) fn end(&self, clock: &ActivityClock) -> Instant {
         self.end_and_cause(clock).0
     }
@@ -236,7 +240,7 @@ impl RunningDeadline {
         self.deadline.started_at + self.deadline.total + paused
     }
 
-    /// When the deadline passes, and whether the idle limit is what passes.
+    /// When the deadline passes, and whether it is the idle limit that is exceeded then.
     fn end_and_cause(&self, clock: &ActivityClock) -> (Instant, bool) {
         let absolute = self.absolute_end(clock);
         let Some(idle) = self.deadline.idle else {

@@ -1,4 +1,5 @@
-//! Why a session ended, and why a request failed.
+//! [`SessionEnd`]: why a session ended. [`RequestError`]: why a request failed, and whether the
+//! server may have received it.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,18 +17,21 @@ use switchboard_wire::mcp::ErrorObject;
 pub enum SessionEnd {
     /// The server closed its output.
     Eof {
-        /// An excerpt of the bytes after the last line end, if there were any.
+        /// An excerpt of the bytes after the last line end. `None` if there were no such bytes, or
+        /// if they were a complete message.
         partial_line: Option<String>,
     },
     /// Reading or writing failed.
     Io(String),
-    /// The server sent a message without an end: much longer than the size limit.
+    /// The server sent a message without an end. The session gives up at eight times the limit
+    /// `message_bytes`.
     Unterminated,
     /// The server cannot be reached, or does not respond.
     Unreachable(String),
-    /// The server no longer knows the session id. The owner reconnects immediately.
+    /// The server no longer knows the HTTP session id. The owner of the server reconnects
+    /// immediately.
     Expired,
-    /// Too many requests failed in a row. Holds the last error.
+    /// Too many consecutive HTTP requests failed. Holds the error of the last one.
     TooManyFailures(String),
     /// The server requires a login.
     NeedsLogin(Box<LoginRequired>),
@@ -81,41 +85,41 @@ pub enum RequestError {
     ErrorResponse(ErrorObject),
     #[error("invalid response: {0}")]
     InvalidResponse(InvalidMessage),
-    /// The transport failed for this request. The session may go on.
+    /// The transport failed for this request. The session may still be open.
     #[error(transparent)]
     Transport(TransportFailure),
     #[error("{0}")]
     NeedsLogin(Box<LoginRequired>),
     #[error("{}{}", timeout_message(*.after, *.idle), unknown_ids_note(*.saw_unknown_ids))]
     TimedOut {
-        /// The limit that passed.
+        /// The idle limit or the total time limit that was exceeded, depending on `idle`.
         after: Duration,
-        /// Whether the idle limit passed. Otherwise the absolute deadline passed.
+        /// `true`: the server was idle for too long. `false`: the request took too long in total.
         idle: bool,
         delivery: Delivery,
-        /// The server sent responses with unknown ids after the request was sent.
+        /// Whether the server sent responses with unknown ids after the request was sent.
         saw_unknown_ids: bool,
     },
 }
 
-/// A failure of the transport that concerns one request.
+/// A failure of the transport that fails one request, but not necessarily the session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TransportFailure {
     pub delivery: Delivery,
     /// Status of the HTTP response, if there was one.
     pub status: Option<u16>,
-    /// The delay before the next request that the server asked for (`Retry-After`).
+    /// `Retry-After`: how long the server asks the client to wait before the next request.
     pub(crate) retry_after: Option<Duration>,
     pub message: String,
-    /// What the user can do about it.
+    /// What the user can do about the failure.
     pub hint: Option<String>,
-    /// The step of a connection attempt that this failure stops.
+    /// The stage at which a connection attempt fails if its request has this failure.
     pub(crate) stage: ConnectStage,
 }
 
 impl TransportFailure {
-    /// A failure after which the server may or may not have received the request.
+    /// A failure with the delivery *unknown*: the server may or may not have received the request.
     pub(crate) fn unknown(message: impl Into<String>) -> Self {
         Self {
             delivery: Delivery::Unknown,
@@ -129,7 +133,7 @@ impl TransportFailure {
 }
 
 impl RequestError {
-    /// A request whose deadline passed. The server may have received it.
+    /// The error for a request that was sent and whose deadline passed. Its delivery is *unknown*.
     pub(crate) fn timed_out(Expired { after, idle }: Expired) -> Self {
         Self::TimedOut {
             after,
@@ -139,8 +143,8 @@ impl RequestError {
         }
     }
 
-    /// The field of [`Limits`](switchboard_wire::Limits) that prevented the request from being
-    /// sent, if any.
+    /// Name of the field of [`Limits`](switchboard_wire::Limits) because of which the request was
+    /// not sent. `None` for errors with another cause.
     pub fn limit(&self) -> Option<&'static str> {
         match self {
             Self::WriteQueueFull { .. } => Some("write_queue_bytes"),
@@ -160,7 +164,8 @@ fn timeout_message(after: Duration, idle: bool) -> String {
     }
 }
 
-/// The part of a timeout message that reports responses with unknown ids.
+/// A note to append to a timeout message: the server sent responses with unknown request ids.
+/// Empty if it did not.
 pub fn unknown_ids_note(saw_unknown_ids: bool) -> &'static str {
     if saw_unknown_ids {
         " (the server sent responses with unknown request ids)"

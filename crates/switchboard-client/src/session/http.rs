@@ -1,12 +1,13 @@
 //! Sessions with servers behind a URL.
 //!
-//! Two transports: [`StreamableHttpSession`], in both eras, with one HTTP exchange per request, and
-//! [`Sse2024Session`], the transport of 2024-11-05, with all responses on one event stream. Both
-//! are built on `http_core`; both authorize requests with `authorized`, read events with
-//! `event_stream`, dispatch messages with `dispatch` and map error statuses with `status`.
+//! There are two transports. [`StreamableHttpSession`] serves both eras, with one HTTP exchange per
+//! request. [`Sse2024Session`] is the transport of 2024-11-05, with all responses on one event
+//! stream. Both transports are built on `http_core`, authorize requests with `authorized`, read
+//! events with `event_stream`, dispatch messages with `dispatch` and map error statuses with
+//! `status`.
 //!
-//! Invariant: a request is sent again only if the server cannot have executed it: no byte of it was
-//! sent, or the server said that it did not accept it.
+//! Invariant: a request is sent again only if the server cannot have executed it. Either no byte of
+//! the request was sent, or the server responded that it rejects the request.
 
 mod authorized;
 
@@ -39,13 +40,13 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The body of a POST: one message without its line end.
+/// Turns an encoded line into the body of a POST: removes the line end.
 fn post_body(mut line: Vec<u8>) -> Bytes {
     line.pop();
     line.into()
 }
 
-/// Content type of a response.
+/// Content type of an HTTP response, without its parameters.
 #[derive(Debug, PartialEq, Eq)]
 enum ContentType {
     Json,

@@ -1,7 +1,8 @@
 //! Answers `input_required` results and repeats the request with the answers (modern era).
 //!
-//! Each round is a request with its own id. The time that the user takes does not count against the
-//! deadline of the call, and other calls do not wait for it.
+//! In each round, the client answers the input requests of one result and sends the request again
+//! under a new id. The time that the user takes does not count against the deadline of the request.
+//! Other requests go on meanwhile.
 //!
 //! Invariant: a call that had a round never fails as *not sent*, because the server received its
 //! first request.
@@ -20,13 +21,13 @@ use switchboard_wire::encode::InputResponses;
 use switchboard_wire::jsonrpc::InvalidMessage;
 use switchboard_wire::mcp::{CallToolResult, Era, ErrorObject};
 
-/// Delay before a request is repeated if the server sent no input requests. Multiplied by the
-/// number of the round.
+/// Delay before a request is repeated if its result contained no input requests. Multiplied by the
+/// number of the round, which begins at one.
 const EMPTY_ROUND_DELAY: Duration = Duration::from_millis(250);
 /// Maximum length of a method name in an error message, in characters.
 const MAX_METHOD_CHARS: usize = 64;
 
-/// Answers the input requests and repeats the call, which may lead to another round.
+/// Answers the input requests and sends the call again, which may lead to another round.
 pub(super) fn answer_and_repeat<'a>(
     session: &'a Session,
     request: &'a ToolRequest<'a>,
@@ -45,7 +46,8 @@ pub(super) fn answer_and_repeat<'a>(
     })
 }
 
-/// Answers the input requests. Returns the answers for the next request, and its deadline.
+/// Answers the input requests. Returns the answers, and the deadline of the repeated request.
+/// `previous` holds the answers of the previous round. Fails after `input_requests` rounds.
 pub(super) async fn next_round(
     session: &Session,
     previous: Option<&InputResponses>,
@@ -102,8 +104,8 @@ async fn answer_round(
     })
 }
 
-/// Answers all input requests, one after the other. All are validated first, so that the user is
-/// not asked anything if the round cannot be completed.
+/// Answers all input requests, one after the other. Validates all of them before it answers the
+/// first one, so that the user is not asked in vain.
 pub(super) async fn answer_all(
     peer: &Peer,
     requests: Vec<InputRequest>,
@@ -139,8 +141,8 @@ pub(super) fn invalid_response(reason: impl Into<String>) -> RequestError {
     RequestError::InvalidResponse(InvalidMessage::Malformed(reason.into()))
 }
 
-/// Replaces the delivery *not sent* by *unknown*, for errors of a later round: the server received
-/// the first request of the call.
+/// Changes an error of a repeated request so that its delivery is *unknown* instead of *not sent*.
+/// The server received the first request of the call and may have acted on it.
 pub(super) fn never_not_sent(error: RequestError) -> RequestError {
     let delivery = Delivery::Unknown;
     match error {

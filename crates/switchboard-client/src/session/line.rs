@@ -1,7 +1,7 @@
 //! A session over a byte stream: newline-delimited JSON-RPC, many requests in flight.
 //!
-//! Three tasks serve it: the reader (`reader.rs`), the writer and the deadline timer. Callers wait
-//! for their own responses and decode them in their own task.
+//! Each session has three tasks: the reader (`reader.rs`), the writer and the deadline timer. A
+//! caller waits for the response to its request, and decodes the response in its own task.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +29,7 @@ use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::{Era, ProtocolVersion, ServerHello};
 use switchboard_wire::sync::{CachePadded, lock};
 
-/// How long responses are still read after a write failed.
+/// How long responses are still read after a write to the server failed.
 const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(500);
 
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -43,13 +43,15 @@ pub struct LineSession {
     pub(super) peer: Peer,
     pub(super) writer: CachePadded<WriteQueue>,
     pub(super) requests: CachePadded<Mutex<RequestTable>>,
-    /// Wakes the deadline timer when a request has an earlier deadline than the timer waits for.
+    /// Wakes the deadline timer: a request was added that expires before the instant for which the
+    /// timer waits.
     pub(super) deadline_moved: Notify,
-    /// An excerpt of the last line on stdout that was not a message.
+    /// An excerpt of the last line on stdout that was neither a message nor empty. `None` if there
+    /// was no such line.
     pub(super) stray_output: Mutex<Option<String>>,
     /// Cancelled when a message was lost because other output precedes it on its line.
     pub(super) message_lost: CancellationToken,
-    /// Cancelled when the connection is torn down, after the child has exited.
+    /// Cancelled when the connection is torn down. For a child process, that is after it exited.
     pub(super) server_gone: CancellationToken,
 }
 
@@ -89,7 +91,7 @@ impl LineSession {
         session
     }
 
-    /// Completes the handshake.
+    /// Stores the result of the handshake. Later requests use its protocol version.
     pub(crate) fn set_handshake(&self, handshake: ServerHello) {
         if handshake.version.era() == Era::Legacy {
             self.peer.list_changes.set_all_receivable();
@@ -124,7 +126,7 @@ impl LineSession {
         self.request(options, move |id| self.peer.encode_call(id, call))
     }
 
-    /// Sends `server/discover`, the first request to a server of unknown era.
+    /// Sends `server/discover`, which asks the server for the protocol versions that it supports.
     pub(crate) async fn discover(
         &self,
         version: ProtocolVersion,
@@ -184,7 +186,7 @@ impl LineSession {
     }
 
     /// Subscribes to updates of these resources of a modern server and waits until the subscription
-    /// ends. `sent` receives the id of the request.
+    /// ends. Calls `sent` with the id of the `subscriptions/listen` request before sending it.
     pub(super) async fn listen_for_updates(&self, uris: &[&str], sent: impl Fn(u64)) -> ListenEnd {
         let options = RequestOptions {
             kind: RequestKind::LongLived,
@@ -210,7 +212,7 @@ impl LineSession {
     /// Sends the `initialized` notification.
     pub(crate) fn send_initialized(&self) {
         let line = encode::notification("notifications/initialized", None::<()>);
-        // If the server is gone, the next request fails.
+        // Ignored: if the server is gone, the next request reports the error.
         let _ = self.send(None, line);
     }
 
@@ -219,7 +221,8 @@ impl LineSession {
         self.enqueue(id, line, in_flight)
     }
 
-    /// Hands a line to the write queue. `in_flight` is the number of requests in flight.
+    /// Hands a line to the write queue. `id` is the id of the request in the line; `None` for
+    /// notifications and responses. `in_flight` includes the request in the line.
     pub(super) fn enqueue(
         &self,
         id: Option<u64>,
@@ -227,7 +230,8 @@ impl LineSession {
         in_flight: usize,
     ) -> Result<(), RequestError> {
         if self.peer.context.tap.is_some() {
-            // A line that the queue rejects is enqueued again later. Tap it then, not twice.
+            // If the queue is full, the caller enqueues this line again later. Do not report it to
+            // the tap before that.
             if !self.writer.has_space(line.len()) {
                 let limit = self.writer.limit();
                 return Err(RequestError::WriteQueueFull { limit });
@@ -336,7 +340,8 @@ impl JsonRpcSession for LineSession {
     }
 
     fn send_notification(self: &Arc<Self>, line: Vec<u8>) {
-        // Fails if the queue is full because the server does not read its input, or after the end.
+        // Fails after the end of the session, or if the queue is full because the server does not
+        // read its input.
         if self.send(None, line).is_err() {
             tracing::debug!(server = %self.peer.context.server, "notification not sent");
         }

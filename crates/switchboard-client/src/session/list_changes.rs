@@ -1,8 +1,9 @@
-//! Counts `list_changed` notifications per kind, and records whether they can arrive.
+//! Counts `list_changed` notifications per kind, and records for each kind whether notifications
+//! can arrive.
 //!
-//! A server may announce change notifications that cannot arrive: over HTTP they need an open
-//! stream, and in the modern era an accepted subscription. Invariant: a kind counts as receivable
-//! only while a notification of this kind would arrive.
+//! A server may announce `list_changed` notifications that cannot arrive: over HTTP they need an
+//! open stream, and in the modern era a subscription that the server accepted. Invariant: a kind
+//! counts as receivable only while a notification of this kind would arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,7 +12,8 @@ use tokio::sync::Notify;
 use switchboard_wire::decode;
 use switchboard_wire::encode::ListChangeFilter;
 
-/// The lists for which the protocol has change notifications. Templates share that of resources.
+/// The lists for which the protocol has `list_changed` notifications. The one for resources also
+/// covers resource templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListChangeKind {
     Tools,
@@ -30,7 +32,8 @@ pub(crate) struct ListChanges {
     tools: ChangeCounter,
     resources: ChangeCounter,
     prompts: ChangeCounter,
-    /// Id of the open `subscriptions/listen` request, or zero. Ids begin at one.
+    /// Id of the open `subscriptions/listen` request for list changes. Zero if there is none;
+    /// request ids begin at one.
     listen_request: AtomicU64,
 }
 
@@ -66,8 +69,8 @@ impl ListChanges {
 
     /// Whether a notification of this kind would arrive.
     pub(super) fn can_arrive(&self, kind: ListChangeKind) -> bool {
-        // Acquire pairs with the Release store in `set_receivable`: a reader of `true` also sees
-        // the counts that were recorded before.
+        // Acquire pairs with the Release store in `set_receivable`: a thread that reads `true` also
+        // sees the counts that were recorded before the store.
         self.counter(kind).can_arrive.load(Ordering::Acquire)
     }
 
@@ -89,12 +92,14 @@ impl ListChanges {
         }
     }
 
-    /// Sets the id of the `subscriptions/listen` request that asks for notifications.
+    /// Sets the id of the `subscriptions/listen` request for list changes. Acknowledgements and
+    /// cancellations of other requests are ignored.
     pub(super) fn set_listen_request(&self, id: u64) {
         self.listen_request.store(id, Ordering::Relaxed);
     }
 
-    /// Handles `notifications/subscriptions/acknowledged`: the kinds that the server accepted.
+    /// Handles `notifications/subscriptions/acknowledged`. The kinds that the server accepted
+    /// become receivable, the others not receivable.
     pub(super) fn on_acknowledged(&self, params: &[u8]) {
         let listen_request = self.listen_request.load(Ordering::Relaxed);
         if listen_request == 0 {
@@ -103,7 +108,8 @@ impl ListChanges {
         let Some(notification) = decode::subscription_notification(params) else {
             return;
         };
-        // A notification without an id belongs to this request if it names no resources.
+        // An acknowledgement without a request id belongs to the request for list changes unless
+        // it lists resource URIs.
         let is_ours = match notification.listen_request {
             Some(id) => id == listen_request,
             None => notification.accepted_uris.is_none(),
@@ -122,7 +128,8 @@ impl ListChanges {
         }
     }
 
-    /// Handles `notifications/cancelled`: the server may have cancelled our listen request.
+    /// Handles `notifications/cancelled`. If the server cancelled the request for list changes, no
+    /// kind is receivable any more.
     pub(super) fn on_cancelled(&self, params: &[u8]) {
         let listen_request = self.listen_request.load(Ordering::Relaxed);
         if listen_request != 0 && decode::cancelled_id_number(params) == Some(listen_request) {
@@ -130,12 +137,13 @@ impl ListChanges {
         }
     }
 
-    /// Number of notifications of this kind. While it stays the same, so does the list.
+    /// Number of recorded changes of this kind. A list is current if this number has not changed
+    /// since the list was requested.
     pub(super) fn count(&self, kind: ListChangeKind) -> u64 {
         self.counter(kind).count.load(Ordering::Relaxed)
     }
 
-    /// Waits for a notification of this kind since the last call.
+    /// Waits for a change of this kind. Returns at once if one was recorded since the last call.
     pub(super) async fn changed(&self, kind: ListChangeKind) {
         self.counter(kind).changed.notified().await;
     }

@@ -14,30 +14,32 @@ use switchboard_wire::mcp::{
 };
 use switchboard_wire::redact::Redactor;
 
-/// An item of a listing.
+/// A type of items that servers list, with everything that differs between the listings.
 pub trait ListItem: Sized + Send + Sync + 'static {
     /// Method of the list request.
     const METHOD: &'static str;
     /// Member of the result that holds the items.
     const KEY: &'static str;
-    /// One item, in messages.
+    /// What a message for the user calls one item, in the singular.
     const NOUN: &'static str;
-    /// The notification that announces changes of the list.
+    /// The kind of the `list_changed` notification for this listing.
     const CHANGE_KIND: ListChangeKind;
-    /// The field of [`Limits`] that bounds the number of items.
+    /// Name of the field of [`Limits`] that bounds the number of items.
     const LIMIT: &'static str;
     /// Decodes one item.
     const ITEM: DecodeItem<Self>;
 
-    /// Whether a server with these capabilities has the listing.
+    /// Whether a server with these capabilities supports the list request.
     fn is_offered(capabilities: &ServerCapabilities) -> bool;
 
-    /// Whether a server with these capabilities announces changes of the list.
+    /// Whether a server with these capabilities sends `list_changed` notifications for this
+    /// listing.
     fn is_announced(capabilities: &ServerCapabilities) -> bool;
 
     fn max_items(limits: &Limits) -> usize;
 
-    /// Masks secrets in texts. Values that are sent back to the server stay as they are.
+    /// Masks secrets in titles and descriptions. Names, URIs and schemas stay as they are, because
+    /// later requests depend on them.
     fn redact(&mut self, redactor: &Redactor);
 
     /// Lists the items of a server in this process.
@@ -46,13 +48,13 @@ pub trait ListItem: Sized + Send + Sync + 'static {
     /// The name or URI that identifies the item in requests.
     fn key(&self) -> &str;
 
-    /// Records which tool arguments an HTTP session must repeat in headers, and removes tools that
-    /// cannot be called over HTTP. Does nothing for other items.
+    /// Records which arguments of the tools on this page the session must repeat in headers.
+    /// Removes tools that cannot be called over HTTP. Does nothing for other kinds of items.
     #[cfg(feature = "http")]
     fn register_header_params(_: &mut Page<Self>, _: &StreamableHttpSession) {}
 }
 
-/// The members that differ only by names: listing method, result key, noun, limit, capabilities.
+/// Generates the members of [`ListItem`] that differ between the listings only in a name.
 macro_rules! list_item {
     (
         method: $method:literal,

@@ -1,7 +1,8 @@
 //! A session with a server in this process: direct calls, no JSON, no handshake.
 //!
-//! A panic of the server fails one request, and a call that does not return fails at its deadline.
-//! Invariant: closing the session drops the requests in flight and does not stop the server.
+//! If the server panics during a request, only this request fails. A request that does not return
+//! fails at its deadline. Invariant: closing the session drops the requests in flight and does not
+//! stop the server.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +30,7 @@ use switchboard_wire::mcp::{
 };
 use switchboard_wire::{LocalCall, LocalServer, ProgressSink, ServerNotification};
 
-/// Reason for the end of subscriptions to a server without notifications.
+/// Why resource subscriptions are rejected if the server has no notification channel, or closed it.
 const NO_NOTIFICATIONS: &str = "the server does not send notifications";
 
 /// A session with a server in this process.
@@ -54,14 +55,16 @@ impl std::fmt::Debug for LocalSession {
 }
 
 impl LocalSession {
-    /// Opens a session. Fails if the server panics while it describes itself.
+    /// Opens a session. Fails if the server panics while it returns its notification channel,
+    /// capabilities, implementation or instructions.
     pub(crate) fn open(
         server: Arc<dyn LocalServer>,
         limits: &Arc<Limits>,
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Result<Arc<Self>, String> {
-        // Subscribe to notifications before the first listing, or a change between the two is lost.
+        // Subscribe to notifications before the first listing. Otherwise a change between the
+        // listing and the subscription would be missed.
         let describe = || (server.notifications(), handshake_of(&*server));
         let described = catch_unwind(AssertUnwindSafe(describe));
         let (notifications, handshake) = described.map_err(|payload| {
@@ -97,13 +100,14 @@ impl LocalSession {
         &self.handshake
     }
 
-    /// The current capabilities, which may have grown since the session was opened.
+    /// The current capabilities of the server. If the server panics, those at the time when the
+    /// session was opened.
     pub(super) fn capabilities(&self) -> ServerCapabilities {
         catch_unwind(AssertUnwindSafe(|| self.server.capabilities()))
             .unwrap_or_else(|_| self.handshake.capabilities.clone())
     }
 
-    /// Ends the session. Requests in flight are lost.
+    /// Ends the session. Requests in flight fail with [`RequestError::Lost`].
     pub(super) fn close(&self) {
         self.stop.cancel();
     }
@@ -114,7 +118,7 @@ impl LocalSession {
         SessionEnd::Closed
     }
 
-    /// Handles notifications until the session ends.
+    /// Handles notifications until the session ends or the server closes the channel.
     async fn watch_notifications(
         self: Arc<Self>,
         mut notifications: broadcast::Receiver<ServerNotification>,
@@ -148,14 +152,15 @@ impl LocalSession {
         }
     }
 
-    /// Lists all items of a kind.
+    /// Lists the items of a kind. Skips items without a name or URI.
     pub(super) fn list<T: ListItem>(&self) -> Result<Page<T>, RequestError> {
         let items = catch_unwind(AssertUnwindSafe(|| T::list_local(&*self.server)));
         let items = items.map_err(|_| panicked(&format!("listing {}s", T::NOUN)))?;
         let mut page = Page::single(Vec::with_capacity(items.len()));
         for (index, item) in items.into_iter().enumerate() {
             if index > T::max_items(&self.limits) {
-                // Keep one item more than the limit: it tells the caller that the listing is cut.
+                // Stop at one item more than the limit. This item tells the caller that the listing
+                // is cut.
                 break;
             }
             if item.key().is_empty() {
@@ -220,8 +225,8 @@ impl LocalSession {
         Ok(result)
     }
 
-    /// Awaits `work` until the deadline or the end of the session. `name` names it in the error for
-    /// a panic.
+    /// Awaits `work` until the deadline or the end of the session. If `work` panics, the error
+    /// contains the text that `name` returns.
     async fn run_until_deadline<T>(
         &self,
         deadline: Deadline,
@@ -229,8 +234,8 @@ impl LocalSession {
         name: impl FnOnce() -> String,
     ) -> Result<T, RequestError> {
         let running = deadline.start(&self.clock);
-        // Exempt the timer from tokio's coop budget: work that always exhausts the budget would
-        // starve it.
+        // Exempt the timer from tokio's coop budget. Otherwise `work` could use up the budget in
+        // every poll, and the timer would never fire.
         let expired = unconstrained(running.expired(&self.clock));
         tokio::select! {
             biased;
@@ -263,14 +268,15 @@ fn panicked(name: &str) -> RequestError {
     ))
 }
 
-/// Truncates to `max` items. Returns the number of items that were dropped.
+/// Truncates `items` to `max` items. Returns the number of items that were dropped.
 fn truncate_counting<T>(items: &mut Vec<T>, max: usize) -> usize {
     let dropped = items.len().saturating_sub(max);
     items.truncate(max);
     dropped
 }
 
-/// Forwards the progress of a call and restarts its idle timeout.
+/// Forwards the progress of a call to its caller, and restarts the idle limits of the session.
+/// Progress is dropped if the caller's channel is full.
 #[derive(Clone)]
 struct CallProgress {
     clock: Arc<ActivityClock>,

@@ -1,7 +1,7 @@
 //! Forwards a server's log messages to the client handler and to `tracing`.
 //!
-//! Invariant: at most `log_messages_per_second` messages are forwarded per second. The others are
-//! dropped, and their number is reported.
+//! Invariant: at most `log_messages_per_second` messages are forwarded per second. Messages above
+//! this limit are dropped, and the handler is told how many.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -18,13 +18,13 @@ use switchboard_wire::sync::lock;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts the log messages of a session per second.
+/// Counts the log messages of a session per second and decides which to forward.
 #[derive(Debug, Default)]
 pub(super) struct LogRateLimit(Mutex<LogCount>);
 
 #[derive(Debug, Default)]
 struct LogCount {
-    /// Start of the current second.
+    /// When the current second began: at the first message after the previous second.
     since: Option<Instant>,
     forwarded: usize,
     skipped: u64,
@@ -33,8 +33,8 @@ struct LogCount {
 #[derive(Debug, PartialEq, Eq)]
 enum LogDecision {
     Forward,
-    /// The first message over the limit in its second. The number of skipped messages is reported
-    /// at the end of the second.
+    /// Skip the message, and report the number of skipped messages at `until`, the end of the
+    /// second. Returned for the first message above the limit.
     SkipAndReport {
         until: Instant,
     },
@@ -102,7 +102,7 @@ fn forward(context: &SessionContext, params: &[u8]) {
     });
 }
 
-/// Emits a `tracing` event at the level of the log message.
+/// Emits a `tracing` event at the level that corresponds to the level of the log message.
 fn trace(context: &SessionContext, level: &str, data: Option<&Json>) {
     // `tracing` needs the level of an event at compile time.
     macro_rules! trace_at {
@@ -123,16 +123,17 @@ fn trace(context: &SessionContext, level: &str, data: Option<&Json>) {
     }
 }
 
-/// The data of a log message: a JSON string without its quotes, other JSON as it is.
+/// The data of a log message as text. A JSON string is decoded; any other JSON value is kept as it
+/// is.
 fn log_text<'a>(context: &SessionContext, data: &'a Json) -> Cow<'a, str> {
     match serde_json::from_str::<String>(data.as_str()) {
-        // Redact again: JSON escapes may have hidden a secret.
+        // Redact again: JSON escapes may have hidden a secret from the first redaction.
         Ok(text) => Cow::Owned(context.redactor.redact(&text)),
         Err(_) => Cow::Borrowed(data.as_str()),
     }
 }
 
-/// Spawns a task that reports the number of skipped messages at the end of the second.
+/// Spawns a task that reports the number of skipped messages at `until`, or when the session ends.
 fn report_skipped_later(peer: &Peer, until: Instant) {
     let context = peer.context.clone();
     let limit = Arc::clone(&peer.log_rate_limit);

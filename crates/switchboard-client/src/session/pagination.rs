@@ -1,4 +1,4 @@
-//! Requests all pages of a listing.
+//! Requests all pages of a listing and joins them.
 //!
 //! Invariant: a listing ends within the limits on pages, items and bytes, even if the server
 //! repeats or invents cursors.
@@ -23,16 +23,18 @@ const MAX_NOTES: usize = 50;
 #[derive(Debug)]
 pub struct Listing<T> {
     pub items: Vec<T>,
-    /// Why items were skipped or the listing was cut, as messages for the user.
+    /// Messages for the user: which items were skipped and why, and why the listing was cut.
     pub notes: Vec<String>,
-    /// Size of all pages so far.
+    /// Size of all pages so far, in bytes.
     bytes: usize,
-    /// The shortest validity of all pages. `None` before the first page.
+    /// How long the listing may be cached, combined from the hints of all pages. `None` before the
+    /// first page.
     freshness: Option<CacheHint>,
 }
 
-/// Requests pages until the last one, a limit, or `until`. A listing that exceeds a limit is cut,
-/// with a note. If a page fails, the listing fails.
+/// Requests all pages of a listing. A listing that exceeds a limit is cut, and a note says so. If
+/// the request for one page fails, or the time is past `until`, the whole listing fails. The
+/// listing is empty if the server does not have the capability for it.
 pub async fn list<T: ListItem>(
     session: &Session,
     limits: &Limits,
@@ -69,13 +71,13 @@ impl<T: ListItem> Listing<T> {
         }
     }
 
-    /// How long the listing may be cached. Zero if the server does not say.
+    /// How long the listing may be cached. Zero if the server sent no cache hint.
     pub fn ttl(&self) -> Duration {
         self.freshness.unwrap_or_default().ttl
     }
 
-    /// Adds the items of a page. Returns the cursor of the next page, unless this is the last one
-    /// or a limit is exceeded.
+    /// Adds the items of a page. Returns the cursor of the next page, or `None` if this page is the
+    /// last one or a limit is exceeded.
     fn add_page(
         &mut self,
         page: Page<T>,
@@ -114,7 +116,7 @@ impl<T: ListItem> Listing<T> {
         None
     }
 
-    /// Adds the note that the listing is incomplete. Not subject to the limit on notes.
+    /// Adds the note that the listing was cut. [`MAX_NOTES`] does not apply to this note.
     fn note_cut(&mut self, reason: &str) {
         let count = self.items.len();
         self.notes.push(format!(
@@ -123,7 +125,8 @@ impl<T: ListItem> Listing<T> {
         ));
     }
 
-    /// Adds a note about a skipped item, up to the limit.
+    /// Adds a note about a skipped item. After [`MAX_NOTES`] notes, adds a last one which says that
+    /// the others were dropped.
     fn note(&mut self, text: &str) {
         match self.notes.len() {
             0..MAX_NOTES => self.notes.push(one_line(text, MAX_NOTE_BYTES).into_owned()),

@@ -1,8 +1,8 @@
 //! State that all JSON-RPC sessions share, independent of the transport.
 //!
 //! [`Peer`] holds the result of the handshake, handles notifications, encodes requests, and
-//! publishes the end of the session. Sending and receiving is up to the transports, which implement
-//! [`JsonRpcSession`]. Invariant: a session ends once, and the first reason is kept.
+//! publishes the end of the session. The transports send and receive; they implement
+//! [`JsonRpcSession`]. Invariant: a session ends once, and keeps the first reason for its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -49,15 +49,15 @@ pub(super) struct Peer {
     pub(super) stop: CancellationToken,
 }
 
-/// A session that exchanges JSON-RPC messages with a server. One type per transport implements it.
+/// A session that exchanges JSON-RPC messages with a server. Each transport has one such type.
 pub(super) trait JsonRpcSession: Send + Sync + 'static {
-    /// The state that does not depend on the transport.
     fn peer(&self) -> &Peer;
 
     /// Sends a notification or a response without waiting. Errors are logged.
     fn send_notification(self: &Arc<Self>, line: Vec<u8>);
 
-    /// Ends the session. Requests in flight fail. Only the first reason is kept.
+    /// Ends the session because of `end`. Requests in flight fail. If the session has already
+    /// ended, the first reason is kept.
     fn end(&self, end: SessionEnd);
 }
 
@@ -87,7 +87,7 @@ impl Peer {
         self.handshake.get()
     }
 
-    /// Completes the handshake. Later requests use its protocol version.
+    /// Stores the result of the handshake. Later requests use its protocol version.
     pub(super) fn set_handshake(&self, handshake: ServerHello) {
         let _ = self.handshake.set(handshake);
     }
@@ -118,7 +118,8 @@ impl Peer {
         encode::query(id, query.method, &query.params, input_responses, &meta)
     }
 
-    /// The `_meta` of a request: client description (modern era), progress token, trace.
+    /// The `_meta` of a request: the progress token, the trace, and in the modern era a
+    /// description of this client.
     pub(super) fn meta<'a>(
         &'a self,
         token: Option<u64>,
@@ -130,7 +131,8 @@ impl Peer {
         self.request_meta(modern_version, token, trace)
     }
 
-    /// The `_meta` of a request in this version, which may not be negotiated yet.
+    /// The `_meta` of a request in `version`. During the handshake, this version is not negotiated
+    /// yet.
     pub(super) fn request_meta<'a>(
         &'a self,
         version: Option<ProtocolVersion>,
@@ -149,14 +151,15 @@ impl Peer {
         })
     }
 
-    /// The lifetime to request for the call's task, if the call must be a task and the server
-    /// supports it.
+    /// The lifetime that a call requests for its task. `None` if the tool need not be called as a
+    /// task, or if the server does not support the tasks of 2025-11-25.
     pub(super) fn task_ttl(&self, call: &ToolRequest<'_>) -> Option<TaskTtl> {
         (call.target.requires_task() && self.runs_tasks())
             .then(|| TaskTtl::new(call.deadline.remaining()))
     }
 
-    /// Sends a notification in the background. Does nothing outside a runtime.
+    /// Spawns a task that runs `send`, which sends a notification. Does nothing outside a tokio
+    /// runtime.
     pub(super) fn spawn_notification(&self, send: impl Future<Output = ()> + Send + 'static) {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.server_requests
@@ -164,13 +167,13 @@ impl Peer {
         }
     }
 
-    /// Waits until background notifications are sent.
+    /// Waits until all tasks of [`spawn_notification`](Self::spawn_notification) have ended.
     pub(super) async fn flush_notifications(&self) {
         self.notification_tasks.close();
         self.notification_tasks.wait().await;
     }
 
-    /// Reports a message to the wire tap, if there is one.
+    /// Reports a message to the wire tap, with secrets masked. Does nothing without a wire tap.
     pub(super) fn tap(&self, direction: Direction, line: &[u8]) {
         if let Some(tap) = &self.context.tap {
             let text = String::from_utf8_lossy(line);
@@ -183,8 +186,9 @@ impl Peer {
         }
     }
 
-    /// Handles a notification. `progress` forwards progress to the caller of the request with this
-    /// id, and returns whether that caller asked for progress. Returns true for such progress only.
+    /// Handles a notification. Calls `progress` with the request id and the progress of a progress
+    /// notification; it forwards the progress and returns whether a caller asked for it. Returns
+    /// true only for progress that a caller asked for.
     pub(super) fn on_notification(
         &self,
         method: &str,
@@ -220,10 +224,11 @@ impl Peer {
         false
     }
 
-    /// The start of output of the server, for messages. Secrets are masked.
+    /// The first [`EXCERPT_CHARS`] characters of `bytes`, which the server sent, for an error or
+    /// log message. Secrets are masked.
     pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
         let bytes = bytes.trim_ascii();
-        // Mask before cutting, or half of a secret could remain at the end.
+        // Mask before cutting: a secret that is cut in half would not be recognized.
         let start = bytes.get(..4 * EXCERPT_CHARS).unwrap_or(bytes);
         let text = self
             .context
@@ -232,7 +237,7 @@ impl Peer {
         text.chars().take(EXCERPT_CHARS).collect()
     }
 
-    /// The error for a message that was discarded.
+    /// The error for a message that exceeds the size limit or the memory budget.
     pub(super) fn discard_error(&self, reason: DiscardReason) -> InvalidMessage {
         match reason {
             DiscardReason::TooLong => InvalidMessage::TooLong {
@@ -244,7 +249,8 @@ impl Peer {
         }
     }
 
-    /// Reserves memory for a message to the server, until the permit is dropped.
+    /// Reserves memory for a message to the server, until the permit is dropped. Fails if the
+    /// message is longer than the limit `message_bytes` or the memory budget is used up.
     pub(super) fn reserve(&self, line: &[u8]) -> Result<Option<MemoryPermit>, RequestError> {
         let limit = self.context.limits.message_bytes;
         if line.len() > limit {
@@ -262,7 +268,8 @@ impl Peer {
         wait_for_end(self.ended.subscribe()).await
     }
 
-    /// Publishes the end of the session. Only the first reason is kept.
+    /// Publishes the end of the session and cancels `stop`. If the session has already ended, the
+    /// first reason is kept.
     pub(super) fn end(&self, end: SessionEnd) {
         self.ended.send_if_modified(|ended| {
             let is_first = ended.is_none();
@@ -284,7 +291,7 @@ pub(super) fn on_request<S: JsonRpcSession>(
 ) {
     let peer = session.peer();
     peer.clock.touch();
-    // The modern era has no requests from the server, so they get no response.
+    // Servers of the modern era must not send requests. Such a request is ignored.
     if peer.era() != Some(Era::Modern) {
         server_requests::handle(session, id, method, params);
     }

@@ -1,7 +1,7 @@
-//! Forwards progress of one request to its caller.
+//! Forwards the progress of one request to its caller.
 //!
-//! Invariant: forwarding never waits. Progress that does not fit the caller's channel is dropped,
-//! and the next one that fits carries the number of those dropped.
+//! Invariant: forwarding never waits. If the caller's channel is full, the progress is dropped. The
+//! next progress that the channel accepts carries the number of dropped ones.
 
 use tokio::sync::mpsc;
 
@@ -9,7 +9,7 @@ use switchboard_wire::mcp::Progress;
 
 pub(super) struct ProgressForwarder {
     sender: mpsc::Sender<Progress>,
-    /// Progress dropped since the last one that the channel accepted.
+    /// Number of dropped progress values since the channel last accepted one.
     skipped: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Requests other than `tools/call`: listings, resources, prompts, completion, tasks.
 //!
-//! Queries are idempotent: a caller may repeat one that failed. A modern server may respond to them
-//! with `input_required`, as it may to a tool call.
+//! Queries are idempotent: a caller may repeat a failed query. A modern server may respond to a
+//! query with `input_required`, as it may to a tool call.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,12 @@ use switchboard_wire::encode::InputResponses;
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
 use switchboard_wire::mcp::{ErrorObject, GetPromptResult, ReadResourceResult};
 
-/// A request other than a tool call.
+/// A request other than `tools/call`: its method, params and deadline.
 #[derive(Debug)]
 pub struct Query<'a> {
     pub(crate) method: &'static str,
-    /// The name or URI that HTTP headers repeat.
+    /// The prompt name, resource URI or task id, which HTTP sessions of the modern era repeat in
+    /// the header `Mcp-Name`.
     pub(crate) name: Option<&'a str>,
     pub(crate) params: Map<String, Value>,
     pub(crate) deadline: Deadline,
@@ -41,22 +42,25 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// Adds the param that HTTP headers repeat.
+    /// Adds the param that names the prompt, resource or task. HTTP sessions of the modern era
+    /// repeat it in a header.
     pub(crate) fn with_subject(mut self, key: &str, name: &'a str) -> Self {
         self.name = Some(name);
         self.with(key, name)
     }
 }
 
-/// Whether requests of this method are dropped without a `cancelled` notification. The server
-/// answers them immediately, and it could mistake the notification for a cancellation of the task.
+/// Whether requests of this method are dropped without `notifications/cancelled`: true for the
+/// requests about a task. The server answers them immediately, and could mistake the notification
+/// for a cancellation of the task itself.
 pub(super) fn needs_no_cancel(method: &str) -> bool {
     matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
 }
 
 impl Session {
-    /// Sends a query, and answers `input_required` results until the server returns its result.
-    /// Dropping the future cancels the request and notifies the server.
+    /// Sends a query and returns its result. While the server responds with `input_required`,
+    /// answers the input requests and sends the query again. Dropping the future cancels the
+    /// request and notifies the server.
     pub(crate) async fn query(&self, query: &Query<'_>) -> Result<RawResult, RequestError> {
         let mut responses: Option<InputResponses> = None;
         let mut deadline = query.deadline;
@@ -75,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Sends a query and decodes its result, on a blocking thread if it is large.
+    /// Sends a query and decodes its result. A large result is decoded on a blocking thread.
     pub async fn query_as<T: Send + 'static>(
         &self,
         query: &Query<'_>,
@@ -86,7 +90,8 @@ impl Session {
         decoded.map_err(RequestError::InvalidResponse)
     }
 
-    /// Reads a resource, and decodes at most `max_parts` parts of it.
+    /// Reads a resource, and decodes at most `max_parts` items of its `contents`. `max_parts` does
+    /// not apply to in-process servers, which have the limit `content_blocks`.
     pub async fn read_resource(
         &self,
         uri: &str,
@@ -101,7 +106,8 @@ impl Session {
         self.query_as(&query, decode).await
     }
 
-    /// Gets a prompt, and decodes at most `max_messages` messages of it.
+    /// Gets a prompt, and decodes at most `max_messages` messages of it. `max_messages` does not
+    /// apply to in-process servers, which have the limit `content_blocks`.
     pub async fn get_prompt(
         &self,
         name: &str,

@@ -1,7 +1,7 @@
 //! Reads lines from a server and dispatches the messages in them.
 //!
-//! Responses that were read together are delivered together: the request table is locked once for
-//! the batch, and callers are woken after it is unlocked.
+//! Up to [`DELIVERY_BATCH`] responses are delivered together: the request table is locked once for
+//! all of them, and their callers are woken after the table is unlocked.
 //!
 //! Invariant: the reader never waits for a caller or a handler, and messages take effect in the
 //! order in which the server sent them.
@@ -26,27 +26,29 @@ use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::scan::range_of;
 use switchboard_wire::sync::lock;
 
-/// The reader yields to other tasks after this many bytes that are not responses.
+/// The reader yields to other tasks after this many bytes of messages other than responses.
 const YIELD_AFTER_BYTES: usize = 4 * 1024;
-/// Maximum number of responses delivered together. Bounds how long the first of them waits.
+/// Maximum number of responses that are delivered together. Bounds how long the first one is held
+/// back for the others.
 const DELIVERY_BATCH: usize = 8;
 
 /// A response that was read but not delivered yet.
 struct ReceivedResponse {
     id: ResponseId,
     reply: Reply,
-    /// Length of the line.
+    /// Length of the response in bytes. Zero for a response that was discarded because of its size.
     size: usize,
-    /// The request it answers, once looked up.
+    /// The request that this response answers. Filled in on delivery.
     request: Option<PendingRequest>,
 }
 
-/// Sizes of messages that are not responses, and of responses to no request.
+/// Number of bytes of messages other than responses. Responses that answer no request count, too.
 #[derive(Clone, Copy, Default)]
 struct NonResponseBytes {
-    /// All of these messages. The reader yields after [`YIELD_AFTER_BYTES`].
+    /// Bytes of all these messages. The reader yields after [`YIELD_AFTER_BYTES`].
     total: usize,
-    /// The messages other than progress that a caller asked for. Charged to the rate limit.
+    /// Bytes of the messages that are not progress for a caller. Only these bytes are charged to
+    /// the rate limit.
     unsolicited: usize,
 }
 
@@ -65,8 +67,8 @@ impl NonResponseBytes {
 }
 
 impl LineSession {
-    /// Runs the reader task: reads until the stream ends or the session is closed, ends the
-    /// session, and then discards the rest of the output.
+    /// Runs the reader task. Reads until the stream ends or the session is closed, then ends the
+    /// session, and discards the server's output until the connection is torn down.
     pub(super) async fn read_all(self: Arc<Self>, mut reader: Reader) {
         let mut lines = LineReader::new(
             self.peer.context.limits.message_bytes,
@@ -78,8 +80,9 @@ impl LineSession {
         let end = loop {
             let limit = rate_limit.read_limit(READ_CHUNK_BYTES);
             let mut buffer = lines.read_buffer().limit(limit);
-            // Reading is polled first because it is the cheaper poll. It cannot starve `stopped`:
-            // tokio's coop budget makes a reader that is always ready return pending now and then.
+            // The read is polled first because polling it is cheaper than polling `stopped`. It
+            // cannot starve `stopped`: tokio's coop budget makes even a reader that is always ready
+            // return pending now and then.
             let read = tokio::select! {
                 biased;
                 read = reader.read_buf(&mut buffer) => read,
@@ -108,8 +111,8 @@ impl LineSession {
             }
         };
         self.end(end);
-        // Keep reading until the server has exited. Writing to a closed pipe would kill it while it
-        // shuts down.
+        // Keep reading until the server has exited. If this end of the pipe were closed, the next
+        // write would kill the server while it shuts down.
         let mut rest = lines.into_drain_buffer();
         self.server_gone
             .run_until_cancelled(async {
@@ -120,8 +123,8 @@ impl LineSession {
             .await;
     }
 
-    /// Handles the bytes after the last line end. Returns an excerpt unless they are a whole
-    /// message.
+    /// Handles the bytes after the last line end. Returns an excerpt of them, or `None` if they
+    /// are a complete message.
     fn receive_unterminated(self: &Arc<Self>, line: Bytes) -> Option<String> {
         if let ParsedLine::Message(_) =
             wire::parse_line(&line, self.peer.context.limits.json_budget())
@@ -132,7 +135,7 @@ impl LineSession {
         Some(self.peer.excerpt(&line))
     }
 
-    /// Handles all complete lines. Returns the number of unsolicited bytes.
+    /// Handles all complete lines in the buffer. Returns the number of unsolicited bytes.
     async fn receive_lines(
         self: &Arc<Self>,
         lines: &mut LineReader,
@@ -142,7 +145,7 @@ impl LineSession {
         let mut since_yield = 0;
         loop {
             let next = if lines.will_scan_discarded_line() {
-                // Deliver first: skipping the rest of a long line takes time.
+                // Deliver the responses first: skipping the rest of a discarded line takes time.
                 sum.add(self.deliver(responses));
                 next_line_blocking(lines).await?
             } else {
@@ -186,8 +189,8 @@ impl LineSession {
         }
     }
 
-    /// Handles a line that was discarded because of its size. Fails the request that it answers, if
-    /// its id was found.
+    /// Handles a message that was discarded because it exceeds the size limit or the memory
+    /// budget. If `id` was found in it, the request with this id fails.
     fn receive_discarded(
         &self,
         id: Option<u64>,
@@ -202,7 +205,7 @@ impl LineSession {
         self.push_response(ResponseId::Number(id), Reply::Invalid(error), 0, responses)
     }
 
-    /// Handles one line and delivers its response at once.
+    /// Handles one line. If it holds responses, they are delivered at once.
     fn receive_single(
         self: &Arc<Self>,
         line: Bytes,
@@ -214,8 +217,9 @@ impl LineSession {
         received
     }
 
-    /// Handles one line. A response is appended to `responses` together with the line's memory
-    /// permit. Any other message takes effect now, after the responses before it were delivered.
+    /// Handles one line. A response is appended to `responses` and takes the memory permit of the
+    /// line. For any other message, first the collected responses are delivered, then the message
+    /// is handled.
     fn receive(
         self: &Arc<Self>,
         line: Bytes,
@@ -287,7 +291,7 @@ impl LineSession {
         }
     }
 
-    /// Appends a response, and delivers the batch when it is full.
+    /// Appends a response. Delivers all collected responses when there are [`DELIVERY_BATCH`].
     fn push_response(
         &self,
         id: ResponseId,
@@ -307,7 +311,8 @@ impl LineSession {
         self.deliver(responses)
     }
 
-    /// Delivers responses to their callers. Responses to no request count as unsolicited.
+    /// Delivers all collected responses to their callers. Returns the bytes of responses that
+    /// answer no request, which count as unsolicited.
     fn deliver(&self, responses: &mut Vec<ReceivedResponse>) -> NonResponseBytes {
         let mut unmatched = NonResponseBytes::default();
         if responses.is_empty() {
@@ -326,7 +331,7 @@ impl LineSession {
         } in responses.drain(..)
         {
             match request {
-                // Sending fails if the caller was dropped since the lookup.
+                // Sending fails if the caller stopped waiting after the lookup.
                 Some(request) => drop(request.reply.send(reply)),
                 None => {
                     tracing::debug!(server = %self.peer.context.server, ?id, "response to no request");
@@ -337,7 +342,8 @@ impl LineSession {
         unmatched
     }
 
-    /// Records output that is not a message. If it contains one, the message is lost.
+    /// Records a line that is not a message. If it contains `"jsonrpc"`, a message in it is lost,
+    /// usually because other output precedes it on the line.
     fn record_stray_output(&self, line: &[u8]) {
         if memchr::memmem::find(line, b"\"jsonrpc\"").is_some() {
             self.message_lost.cancel();

@@ -1,7 +1,8 @@
 //! Sends one request on a line session and waits for its response.
 //!
 //! Invariant: when a caller stops waiting, its request leaves the table. If the server may have
-//! received the request, it is notified with `notifications/cancelled`.
+//! received the request, the client sends `notifications/cancelled`, except for handshake requests
+//! and requests that the server answers immediately.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::Progress;
 use switchboard_wire::sync::lock;
 
-/// How a request is sent.
+/// The deadline and the kind of a request, and the receiver of its progress.
 pub(super) struct RequestOptions {
     pub(super) kind: RequestKind,
     pub(super) deadline: Deadline,
@@ -33,7 +34,7 @@ impl RequestOptions {
     }
 }
 
-/// Cancels a request when the caller drops it before the response.
+/// Cancels a request on drop, unless `is_open` was cleared because the request has ended.
 struct CancelOnDrop<'a> {
     session: &'a LineSession,
     id: u64,
@@ -41,7 +42,8 @@ struct CancelOnDrop<'a> {
 }
 
 impl CancelOnDrop<'_> {
-    /// Removes a request that the write queue refused. The server never received it.
+    /// Removes a request from the table without a cancel notification: the write queue refused its
+    /// line, so the server never received it.
     fn discard_unsent(&mut self) -> Option<PendingRequest> {
         self.is_open = false;
         lock(&self.session.requests).take(self.id)
@@ -57,8 +59,9 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 impl LineSession {
-    /// Takes a request out of the table. Notifies the server if it may have received the request,
-    /// and returns the delivery.
+    /// Takes a request out of the table, and out of the write queue if it is still there. Otherwise
+    /// the server may have received it, so it is cancelled with a notification. Returns the
+    /// request and its delivery.
     pub(super) fn abandon(&self, id: u64, reason: &str) -> (Option<PendingRequest>, Delivery) {
         let request = lock(&self.requests).take(id);
         if self.writer.cancel_unsent(id) {
@@ -66,14 +69,15 @@ impl LineSession {
         }
         let kind = request.as_ref().map(|request| request.kind);
         if kind.is_some_and(|kind| !matches!(kind, RequestKind::Handshake | RequestKind::Brief)) {
-            // Fails only if the connection is gone, and the request with it.
+            // Ignored: sending fails if the connection is gone or the server does not read its
+            // input. The request is given up in both cases.
             let _ = self.send(None, encode::cancelled(id, reason));
         }
         (request, Delivery::Unknown)
     }
 
-    /// Sends a request and returns a future of its response. The request is sent before the future
-    /// is polled, unless the write queue is full.
+    /// Sends a request and returns a future of its response. The request is sent or queued before
+    /// the future is polled, unless the write queue is full. Then the future waits for space.
     pub(super) fn request(
         &self,
         options: RequestOptions,
@@ -94,8 +98,8 @@ impl LineSession {
         }
     }
 
-    /// Waits for space in the write queue and sends the request then. The line is not kept while
-    /// waiting: it is encoded again, so that waiting requests take no memory.
+    /// Waits until the write queue has space for `size` bytes, then sends the request. The encoded
+    /// line is not kept during the wait but encoded again, so that waiting requests take no memory.
     async fn request_when_space(
         &self,
         mut options: RequestOptions,
@@ -110,8 +114,8 @@ impl LineSession {
                 expired = deadline.expired(clock) => return Err(timed_out_unsent(expired)),
                 admission = self.writer.wait_for_space(size) => admission,
             };
-            // Requests that time out free space in the queue. This one may have timed out at the
-            // same time and must not be sent then.
+            // The space may be free because other queued requests timed out. If this request timed
+            // out at the same time, it must not be sent.
             if let DeadlineCheck::Expired(expired) = deadline.check(clock, Instant::now()) {
                 return Err(timed_out_unsent(expired));
             }
@@ -119,7 +123,7 @@ impl LineSession {
             drop(admission);
             match outcome {
                 SendOutcome::Sent(mut in_flight) => return in_flight.response().await,
-                // A caller that did not have to wait took the space.
+                // Another caller took the space without waiting for it. Wait again.
                 SendOutcome::QueueFull {
                     options: returned,
                     size: needed,
@@ -201,7 +205,7 @@ enum SendOutcome<'a> {
     },
 }
 
-/// A request that was sent or queued.
+/// A request that was written or queued. Dropping it before the response cancels the request.
 struct InFlight<'a> {
     guard: CancelOnDrop<'a>,
     response: oneshot::Receiver<Reply>,

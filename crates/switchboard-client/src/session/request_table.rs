@@ -30,10 +30,10 @@ pub(crate) enum Reply {
     TimedOut {
         expired: Expired,
         delivery: Delivery,
-        /// The server sent responses with unknown ids after this request was sent.
+        /// Whether the server sent responses with unknown ids after this request was sent.
         saw_unknown_ids: bool,
     },
-    /// The session ended first.
+    /// The session ended before the response arrived.
     Lost {
         delivery: Delivery,
         end: SessionEnd,
@@ -41,15 +41,16 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// A successful response. `result` is the range of the result in `message`.
+    /// Builds the reply for a successful response. `result` is the range of the result in
+    /// `message`.
     pub(super) fn from_result(
         mut message: Bytes,
         result: Range<usize>,
         index: ObjectIndex,
         permit: Option<MemoryPermit>,
     ) -> Self {
-        // Narrow the message to the result in place. A second handle would cost two atomic
-        // operations.
+        // Narrow `message` to the result in place. A slice would be a second reference-counted
+        // handle and cost two atomic operations.
         message.truncate(result.end);
         message.advance(result.start);
         Self::Result(RawResult::new(message, index, permit))
@@ -81,7 +82,7 @@ pub(super) struct PendingRequest {
     pub(super) progress: Option<ProgressForwarder>,
     pub(super) kind: RequestKind,
     pub(super) deadline: RunningDeadline,
-    /// The table's count of responses with unknown ids when this request was inserted.
+    /// The value of [`RequestTable::unknown_ids`] when this request was inserted.
     unknown_ids_before: u64,
 }
 
@@ -102,15 +103,17 @@ impl PendingRequest {
     }
 }
 
-/// The kinds of requests that are cancelled or counted in different ways.
+/// Decides whether a dropped request is cancelled with a notification, and whether the request
+/// counts as in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Ordinary,
-    /// The protocol forbids cancelling it.
+    /// `initialize` or `server/discover`. Never cancelled, because the protocol forbids it.
     Handshake,
-    /// The server answers it immediately, so cancelling it is not worth a notification.
+    /// A request that the server answers immediately. It is not worth a cancel notification.
     Brief,
-    /// Stays open for the whole session, such as `subscriptions/listen`. Not counted as in flight.
+    /// `subscriptions/listen`, which stays open until the subscription ends. Not counted as in
+    /// flight.
     LongLived,
 }
 
@@ -127,18 +130,18 @@ impl RequestKind {
 #[derive(Default)]
 pub(super) struct RequestTable {
     pending: HashMap<u64, PendingRequest, BuildHasherDefault<IdHasher>>,
-    /// How many of the pending requests are long-lived.
+    /// How many requests in `pending` are [`RequestKind::LongLived`].
     long_lived: usize,
     last_id: u64,
-    /// Responses whose id this session never used.
+    /// Number of responses whose id no request of this session ever had.
     unknown_ids: u64,
-    /// When deadlines are checked next.
+    /// When the deadline timer runs next. `None` if there is no deadline to wait for.
     next_check: Option<Instant>,
     ended: Option<SessionEnd>,
 }
 
-/// Hasher for our own sequential ids. An attacker cannot choose them, so collisions need no
-/// defence.
+/// Hasher for request ids, which this client assigns one after the other. A server cannot choose
+/// them, so the hasher need not resist chosen collisions.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -182,7 +185,8 @@ impl RequestTable {
         Some(request)
     }
 
-    /// Moves the next deadline check to `time` if that is earlier. Returns whether it was moved.
+    /// Moves the next deadline check to `time` if `time` is earlier. Returns whether the check was
+    /// moved.
     pub(super) fn check_by(&mut self, time: Instant) -> bool {
         let is_earlier = self.next_check.is_none_or(|next| time < next);
         if is_earlier {
@@ -191,7 +195,7 @@ impl RequestTable {
         is_earlier
     }
 
-    /// Returns the expired requests, and when to check again.
+    /// Returns the ids of the expired requests, which stay in the table, and when to check again.
     pub(super) fn check_deadlines(
         &mut self,
         clock: &ActivityClock,
@@ -210,7 +214,8 @@ impl RequestTable {
         (overdue, self.next_check)
     }
 
-    /// Takes out the request that this response answers.
+    /// Takes out the request that this response answers. Without such a request, returns `None`,
+    /// and counts the response in `unknown_ids` if no request ever had its id.
     pub(super) fn take_for_response(
         &mut self,
         id: ResponseId,
@@ -233,8 +238,8 @@ impl RequestTable {
         self.unknown_ids > request.unknown_ids_before
     }
 
-    /// Takes out the request in flight if there is exactly one. An error without an id then belongs
-    /// to it.
+    /// Takes out the request in flight if there is exactly one, not counting long-lived ones. An
+    /// error response without an id can only belong to this request.
     fn take_single(&mut self) -> Option<PendingRequest> {
         let mut in_flight = self
             .pending
@@ -257,7 +262,7 @@ impl RequestTable {
         true
     }
 
-    /// Ends the table and returns the requests that are still in flight.
+    /// Removes and returns all requests. From now on, [`insert`](Self::insert) fails.
     pub(super) fn end(&mut self, end: SessionEnd) -> Vec<(u64, PendingRequest)> {
         self.ended.get_or_insert(end);
         self.long_lived = 0;

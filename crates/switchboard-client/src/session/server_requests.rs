@@ -1,8 +1,10 @@
 //! Answers the requests that a legacy server sends during a session.
 //!
-//! `ping` is answered immediately. Elicitation, sampling and roots are parsed, validated and passed
-//! to the [`ClientHandler`], a bounded number at a time. Requests for capabilities that the client
-//! did not announce are rejected.
+//! `ping` is answered immediately. Elicitation, sampling and roots requests are parsed, validated
+//! and passed to the [`ClientHandler`]; at most `inbound_requests` are in flight, and more are
+//! rejected. Requests for capabilities that the client did not announce are rejected, too.
+//!
+//! The same validation and handler answer the input requests of modern servers.
 //!
 //! [`ClientHandler`]: crate::client_handler::ClientHandler
 
@@ -24,11 +26,12 @@ use switchboard_wire::mcp::{ClientCapabilities, ErrorObject, Json};
 use switchboard_wire::sync::lock;
 use switchboard_wire::{decode, encode};
 
-/// The requests of the server that are being answered.
+/// The requests of the server that the client handler is answering.
 pub(super) struct ServerRequests {
     tasks: TaskTracker,
     max_in_flight: usize,
-    /// Cancels the answer to a request, by the JSON text of the request's id.
+    /// One entry per request in flight. The key is the JSON text of the request id; the token
+    /// cancels the work on the answer.
     in_flight: Mutex<HashMap<String, CancellationToken>>,
 }
 
@@ -41,7 +44,8 @@ pub(super) enum ServerRequestKind {
 }
 
 impl ServerRequestKind {
-    /// The kind of a method, if the client announced the capability.
+    /// The kind of a method. `None` if the method is unknown or the client did not announce the
+    /// capability for it.
     pub(super) fn of(method: &str, capabilities: ClientCapabilities) -> Option<Self> {
         match method {
             "roots/list" if capabilities.roots => Some(Self::Roots),
@@ -54,7 +58,7 @@ impl ServerRequestKind {
     }
 }
 
-/// A request that was parsed and may be passed to the handler.
+/// A request whose params were parsed and validated.
 pub(super) enum ValidatedRequest<'a> {
     Roots,
     Sample(SamplingRequest<'a>),
@@ -70,19 +74,20 @@ impl ServerRequests {
         }
     }
 
-    /// Registers a request, unless too many are in flight or its id is in use.
+    /// Registers a request and returns the token that cancels it. Returns `None` if
+    /// `max_in_flight` requests are in flight, or one of them has the same id.
     fn try_start(&self, id: &RequestId, stop: &CancellationToken) -> Option<CancellationToken> {
         let mut in_flight = lock(&self.in_flight);
         if in_flight.len() >= self.max_in_flight || in_flight.contains_key(id.as_json()) {
             return None;
         }
-        // A child token, so that the end of the session cancels the request, too.
+        // A child of the session's token: the end of the session also cancels the request.
         let cancel = stop.child_token();
         in_flight.insert(id.as_json().to_owned(), cancel.clone());
         Some(cancel)
     }
 
-    /// Spawns a task that is tracked with those of the session.
+    /// Spawns a task that the task tracker of the session tracks.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(work);
     }
@@ -91,8 +96,8 @@ impl ServerRequests {
         lock(&self.in_flight).remove(id.as_json());
     }
 
-    /// Handles `notifications/cancelled`. The request counts as in flight until its task has ended,
-    /// so that a server cannot exceed the limit by cancelling.
+    /// Handles `notifications/cancelled`. A cancelled request counts as in flight until its task
+    /// has ended. Otherwise a server could exceed `max_in_flight` by cancelling requests.
     pub(super) fn cancel(&self, params: &[u8]) {
         let id = decode::cancelled_id(params);
         let cancelled = id.and_then(|id| lock(&self.in_flight).get(&id).cloned());
@@ -102,7 +107,8 @@ impl ServerRequests {
     }
 }
 
-/// Handles a request of the server. Answers it immediately or in a new task.
+/// Handles a request of the server. Responds to `ping` and to rejected requests immediately, and to
+/// all others from a new task.
 pub(super) fn handle<S: JsonRpcSession>(
     session: &Arc<S>,
     id: RequestId,
@@ -154,7 +160,7 @@ pub(super) fn handle<S: JsonRpcSession>(
     });
 }
 
-/// Parses and validates the params of a request.
+/// Parses and validates the params of a request. Masks secrets in them.
 pub(super) fn validate<'a>(
     context: &'a SessionContext,
     kind: ServerRequestKind,
@@ -179,7 +185,8 @@ pub(super) fn validate<'a>(
     }
 }
 
-/// Passes a request to the handler, within the limits of the server.
+/// Passes a request to the handler. If the server exceeds its rate limit, a sampling request fails
+/// and an elicitation is answered with *cancel*.
 pub(super) async fn answer(
     context: &SessionContext,
     request: ValidatedRequest<'_>,
@@ -223,7 +230,8 @@ pub(super) async fn answer(
     }
 }
 
-/// Reports that a server sends too many requests, once per series of rejected requests.
+/// Reports that a server exceeds a rate limit. Does nothing if the previous request was rejected,
+/// too, so that a series of rejected requests is reported once.
 fn report_limit(
     context: &SessionContext,
     method: &'static str,

@@ -1,11 +1,12 @@
 //! Resource subscriptions of one session.
 //!
 //! A caller holds a [`Subscription`] per resource and drops it to unsubscribe. One task per session
-//! subscribes and unsubscribes at the server: `legacy` with one request per URI, `modern` with
-//! one `subscriptions/listen` for all URIs. `notifications` reports updates to the callers.
+//! sends the requests that subscribe and unsubscribe: in the legacy era one request per URI
+//! (`legacy`), in the modern era one `subscriptions/listen` for all URIs (`modern`).
+//! `notifications` reports updates to the callers.
 //!
-//! Invariants: several subscriptions to one URI cause one request; several updates of a URI that
-//! its caller has not seen count as one.
+//! Invariants: several subscriptions to the same URI cause one request; several updates of a
+//! resource are reported to a caller as one, until the caller takes the report.
 
 mod legacy;
 mod modern;
@@ -27,7 +28,7 @@ use super::Session;
 use switchboard_wire::mcp::Era;
 use switchboard_wire::sync::lock;
 
-/// How long a server may take to accept a subscription.
+/// How long [`Session::subscribe`] waits until the server accepts or rejects the subscription.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Uris = BTreeSet<Arc<str>>;
@@ -43,60 +44,61 @@ pub(super) struct Subscriptions {
 #[derive(Default)]
 struct SubscriptionState {
     uris: HashMap<Arc<str>, SubscribedUri>,
-    /// The server sends updates of every resource without a request.
+    /// Whether the server sends updates of every resource without being asked, as an in-process
+    /// server does.
     needs_no_request: bool,
-    /// The subscription task was spawned.
+    /// Whether the subscription task was spawned. The first subscription spawns it.
     task_running: bool,
-    /// Why notifications cannot arrive. `None` if they can.
+    /// Why update notifications cannot arrive. `None` if they can arrive.
     unavailable: Option<Arc<str>>,
     /// The open `subscriptions/listen` requests: one, or two while the second replaces the first.
     listens: Vec<Arc<ListenRequest>>,
 }
 
-/// A URI with at least one subscription.
+/// The state of a URI that has at least one [`Subscription`].
 struct SubscribedUri {
-    /// Number of subscriptions.
+    /// Number of [`Subscription`] values with this URI.
     count: usize,
     state: watch::Sender<UriState>,
 }
 
 #[derive(Clone, Default)]
 struct UriState {
-    /// Number of update notifications.
+    /// Number of updates since the URI was added. A gap in the notifications counts as an update.
     updates: u64,
     acceptance: Acceptance,
 }
 
 #[derive(Clone, Default)]
 enum Acceptance {
-    /// The request is in flight, or will be sent.
+    /// The subscribe request is in flight, or will be sent.
     #[default]
     Pending,
     Active,
-    /// The server does not send updates, or no longer sends them, for this reason.
+    /// The server does not send updates, or no longer sends them. Holds the reason.
     Rejected(Arc<str>),
 }
 
 /// One `subscriptions/listen` request.
 struct ListenRequest {
-    /// Request id; zero until it is sent.
+    /// Id of the request. Zero until the request is sent.
     id: AtomicU64,
     uris: Uris,
     is_acknowledged: CancellationToken,
-    /// Cancelled when the server cancelled the request.
+    /// Cancelled when `notifications/cancelled` for this request arrives from the server.
     is_cancelled: CancellationToken,
 }
 
-/// Why a server sends no updates of a resource.
+/// Why a server sends no updates of a resource, as a message for the user.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotSubscribed(pub Arc<str>);
 
 #[derive(Debug)]
 pub enum SubscriptionEvent {
-    /// The resource changed, at least once.
+    /// The resource changed at least once since the previous event.
     Updated,
-    /// No more updates will arrive.
+    /// No more updates of the resource will arrive.
     Ended(NotSubscribed),
 }
 
@@ -118,7 +120,8 @@ impl std::fmt::Debug for Subscription {
 }
 
 impl Session {
-    /// Subscribes to updates of a resource.
+    /// Subscribes to updates of a resource. Waits until the server accepts the subscription, at
+    /// most `SUBSCRIBE_TIMEOUT`.
     pub async fn subscribe(&self, uri: &str) -> Result<Subscription, NotSubscribed> {
         if !self.capabilities().resources_subscribe {
             return Err(NotSubscribed(
@@ -145,13 +148,15 @@ impl Subscription {
         }
     }
 
-    /// Whether there were updates since the last call.
+    /// Whether there were updates that neither this function nor [`next`](Self::next) has reported
+    /// yet.
     pub fn take_pending(&mut self) -> bool {
         let updates = self.state.borrow_and_update().updates;
         std::mem::replace(&mut self.seen_updates, updates) != updates
     }
 
-    /// Waits for the next event. Several updates count as one. Cancel safe.
+    /// Waits for the next event. Several updates since the previous event are reported as one.
+    /// Cancel safe.
     pub async fn next(&mut self) -> SubscriptionEvent {
         loop {
             let UriState {
@@ -187,7 +192,8 @@ impl Subscriptions {
         }
     }
 
-    /// Subscriptions to a server that sends all updates without a request.
+    /// For a server that sends updates of every resource without being asked. No subscription task
+    /// is spawned.
     pub(super) fn without_requests(tasks: &TaskTracker) -> Self {
         let subscriptions = Self::new(tasks);
         lock(&subscriptions.state).needs_no_request = true;
@@ -239,27 +245,28 @@ impl Subscriptions {
         }
     }
 
-    /// The URIs to subscribe to. Rejected ones are not requested again.
+    /// The URIs that have a subscription and were not rejected. Rejected URIs are not requested
+    /// again.
     fn wanted_uris(&self) -> Uris {
         let state = lock(&self.state);
         let wanted = state.uris.iter().filter(|(_, uri)| uri.is_wanted());
         wanted.map(|(uri, _)| Arc::clone(uri)).collect()
     }
 
-    /// Whether to subscribe to this URI.
+    /// Whether this URI has a subscription and was not rejected.
     fn wants(&self, uri: &str) -> bool {
         let state = lock(&self.state);
         state.uris.get(uri).is_some_and(SubscribedUri::is_wanted)
     }
 
-    /// Whether a subscription to one of these URIs waits for acceptance.
+    /// Whether at least one of these URIs is [`Acceptance::Pending`].
     fn any_pending(&self, uris: &Uris) -> bool {
         let state = lock(&self.state);
         let mut subscribed = uris.iter().filter_map(|uri| state.uris.get(uri));
         subscribed.any(|uri| matches!(uri.state.borrow().acceptance, Acceptance::Pending))
     }
 
-    /// Sets the acceptance of a URI that is still pending.
+    /// Sets the acceptance of a URI if it is [`Acceptance::Pending`]. Does nothing otherwise.
     fn resolve_pending(&self, uri: &str, acceptance: Acceptance) {
         if let Some(subscribed) = lock(&self.state).uris.get(uri) {
             subscribed.state.send_if_modified(|state| {
@@ -286,7 +293,8 @@ impl Subscriptions {
         }
     }
 
-    /// Rejects all subscriptions, present and future ones: notifications cannot arrive.
+    /// Rejects all present subscriptions, and future ones until
+    /// [`mark_available`](Self::mark_available): notifications cannot arrive.
     pub(super) fn mark_unavailable(&self, why: Arc<str>) {
         let mut state = lock(&self.state);
         for subscribed in state.uris.values() {
@@ -299,12 +307,13 @@ impl Subscriptions {
         self.changed.notify_one();
     }
 
-    /// Allows subscriptions again. Rejected ones stay rejected, because their callers poll instead.
+    /// Allows new subscriptions again. Subscriptions that were rejected stay rejected, because
+    /// their callers poll the resource instead.
     pub(super) fn mark_available(&self) {
         lock(&self.state).unavailable = None;
     }
 
-    /// Reports an update of every URI, because notifications may have been missed.
+    /// Reports an update of every subscribed URI, because notifications may have been missed.
     pub(super) fn record_all(&self) {
         for subscribed in lock(&self.state).uris.values() {
             subscribed.record_update();
@@ -341,7 +350,7 @@ impl ListenRequest {
     }
 }
 
-/// The subscription task of a session.
+/// The subscription task of a session. Runs until the session ends.
 async fn run(session: Session) {
     let Some(peer) = session.peer() else { return };
     let stop = peer.stop.clone();

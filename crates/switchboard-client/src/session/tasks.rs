@@ -1,14 +1,18 @@
 //! Calls that a server runs as tasks, and that the client polls until they end.
 //!
-//! A modern server may respond to any call with a task (extension `io.modelcontextprotocol/tasks`);
-//! its response to `tasks/get` holds the status, the input requests and the result. A server of
-//! 2025-11-25 creates a task only if the client requests one; it returns the result in the response
-//! to `tasks/result` and sends its own requests for input while `tasks/result` is in flight. In
-//! both eras a task belongs to the server and not to the session: after a reconnect, the next
-//! session polls it.
+//! A modern server may respond to any call with a task (extension `io.modelcontextprotocol/tasks`).
+//! Its responses to `tasks/get` hold the status, the input requests and the result of the task.
 //!
-//! Invariant: a call that became a task never fails as *not sent*, so it is never sent again. When
-//! the caller stops waiting, the task is cancelled if the server can still be reached.
+//! A server of 2025-11-25 creates a task only if the client requests one. It returns the result in
+//! the response to `tasks/result`. While `tasks/result` is in flight, the server may send requests
+//! of its own to ask for input.
+//!
+//! In both eras a task belongs to the server and not to the session: after a reconnect, the task is
+//! polled on the new session.
+//!
+//! Invariant: a call that became a task never fails as *not sent*, so the call is never sent again.
+//! When the caller stops waiting, the client cancels the task if the server is still connected and
+//! supports `tasks/cancel`.
 
 mod cancel;
 mod poll;
@@ -24,15 +28,16 @@ use switchboard_wire::decode::Task;
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
 use switchboard_wire::mcp::{CallToolResult, Era};
 
-/// The tool that is called, and access to the next session of its server after a reconnect.
+/// The tool that is called. Also waits for the new session of its server after a reconnect.
 pub trait CallTarget: std::fmt::Debug + Sync {
-    /// The raw name of the tool.
+    /// The name under which the server lists the tool.
     fn tool(&self) -> &str;
 
     /// Whether the tool can only be called as a task (2025-11-25).
     fn requires_task(&self) -> bool;
 
-    /// Waits for the session that follows `lost`, until the deadline.
+    /// Waits until the server has a new session after `lost`. Returns `None` at `until`, or if
+    /// there will be no new session.
     fn next_session<'a>(
         &'a self,
         lost: &'a Session,
@@ -40,7 +45,8 @@ pub trait CallTarget: std::fmt::Debug + Sync {
     ) -> BoxFuture<'a, Option<Session>>;
 }
 
-/// The task that a server of 2025-11-25 created for a call, if the call had to be a task.
+/// Decodes the task that a server of 2025-11-25 created for a call. Returns `None` if the call did
+/// not request a task, or if the result is not a task.
 pub(super) fn created_task(
     session: &Session,
     request: &ToolRequest<'_>,
@@ -52,7 +58,7 @@ pub(super) fn created_task(
         .transpose()
 }
 
-/// Polls a task until it ends.
+/// Polls a task until it ends, and returns the result of the call.
 pub(super) fn poll_to_end<'a>(
     session: &'a Session,
     request: &'a ToolRequest<'a>,

@@ -1,8 +1,8 @@
 //! Calls that a server rejects with error -32042 until the user has visited URLs (2025-11-25).
 //!
-//! The user is asked to visit each URL. The caller sends the call again when the server has
-//! reported completion, or after a timeout. Invariant: a call is sent again only if the user agreed
-//! to all URLs; the server did not execute it before.
+//! This module asks the user to visit each URL, and waits until the server reports completion or a
+//! timeout passes. Then its caller sends the call again. Invariant: a call is sent again only if
+//! the user agreed to visit all URLs. Error -32042 says that the server did not execute the call.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::elicitation::{ElicitMode, Elicitation};
 use switchboard_wire::mcp::{Era, ErrorObject};
 use switchboard_wire::sync::lock;
 
-/// Maximum number of URLs in one error.
+/// Maximum number of URLs in one error. With more URLs, the user is not asked and the call fails.
 const MAX_URL_ELICITATIONS: usize = 8;
 
-/// The URL elicitations of a session that calls wait for.
+/// The URL elicitations whose completion calls of this session wait for.
 #[derive(Debug, Default)]
 pub(super) struct UrlElicitations(Mutex<Vec<UrlElicitation>>);
 
@@ -30,7 +30,8 @@ pub(super) struct UrlElicitations(Mutex<Vec<UrlElicitation>>);
 struct UrlElicitation {
     /// The server's `elicitationId`.
     id: String,
-    /// Holds a permit once the server reported completion.
+    /// Notified when the server reports completion. Keeps the notification if it comes before the
+    /// wait.
     completed: Arc<Notify>,
 }
 
@@ -70,7 +71,7 @@ impl UrlElicitations {
     }
 }
 
-/// The URL elicitations that one call waits for. Unregisters them on drop.
+/// The URL elicitations that one call waits for. Dropping this value removes them from the session.
 struct Registered<'a> {
     session: &'a UrlElicitations,
     elicitations: Vec<UrlElicitation>,
@@ -97,8 +98,9 @@ impl Drop for Registered<'_> {
 
 impl Session {
     /// Asks the user to visit the URLs that an error names, then waits at most `max_wait` for the
-    /// server to report completion. Returns the time that both took, or `None` if the call must not
-    /// be sent again, because the user declined or the error is of another kind.
+    /// server to report completion. Returns the duration of the question and the wait together.
+    /// Returns `None` if the call must not be sent again: the user declined, the session ended, or
+    /// the error is not a valid -32042 error.
     pub async fn complete_url_elicitations(
         &self,
         error: &ErrorObject,
@@ -123,7 +125,7 @@ async fn ask_user(peer: &Peer, error: &ErrorObject, max_wait: Duration) -> Optio
     }
     let requests = parse(peer, error)?;
     let ids = requests.iter().filter_map(elicitation_id);
-    // Register before asking: the server may report completion before the user has answered.
+    // Register the ids before asking: the server may report completion before the user answers.
     let registered = peer.url_elicitations.register(ids.map(str::to_owned));
     for request in requests {
         let request = ValidatedRequest::Elicit(request);
@@ -137,8 +139,8 @@ async fn ask_user(peer: &Peer, error: &ErrorObject, max_wait: Duration) -> Optio
     Some(())
 }
 
-/// Parses the elicitations in the data of an error. `None` unless all of them are valid and have an
-/// id.
+/// Parses the elicitations in the data of an error. Returns `None` if there are none or too many,
+/// or if one of them is invalid or has no id.
 fn parse<'a>(peer: &'a Peer, error: &ErrorObject) -> Option<Vec<Elicitation<'a>>> {
     #[derive(Deserialize)]
     struct Data {

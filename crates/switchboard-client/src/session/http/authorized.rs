@@ -1,8 +1,8 @@
 //! Sends HTTP requests with a credential.
 //!
-//! Invariant: a request is sent again only if the server rejected its credential, so that the
-//! request was not executed, and only if the provider decides so; [`MAX_AUTH_ATTEMPTS`] bounds how
-//! often.
+//! Invariant: a request is sent again only if the server rejected its credential, and thus did not
+//! execute it, and if the [`AuthProvider`] asks for another attempt. There are at most
+//! [`MAX_AUTH_ATTEMPTS`] further attempts.
 
 use std::sync::Arc;
 
@@ -29,24 +29,24 @@ pub(crate) struct AuthorizedClient {
     auth: Arc<dyn AuthProvider>,
 }
 
-/// A response, and the credential of its request.
+/// An HTTP response, and the credential that was sent with the request.
 pub(super) struct AuthorizedResponse {
     pub(super) incoming: HttpResponse,
     credential: Credential,
 }
 
 impl AuthorizedResponse {
-    /// Masks the credential in texts of the server.
+    /// A redactor that masks the credential of this request in texts of the server.
     pub(super) fn redactor(&self) -> Redactor {
         Redactor::new(self.credential.secrets())
     }
 }
 
-/// Why there is no response.
+/// Why a request got no HTTP response, or none that the transport can use.
 #[derive(Debug)]
 pub(super) enum SendFailure {
     Http(HttpError),
-    /// The provider has no credential.
+    /// The [`AuthProvider`] failed to return a credential. A login would not help.
     NoCredential(AuthError),
     /// The user has to log in.
     NeedsLogin(Box<LoginRequired>),
@@ -81,8 +81,8 @@ impl AuthorizedClient {
         &self.url
     }
 
-    /// Sends a request to `url`, by default the URL of the server. Returns when the response
-    /// headers have arrived.
+    /// Sends a request to `url`, or to the URL of the server if `url` is `None`. Returns when the
+    /// response headers have arrived.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -135,7 +135,7 @@ impl AuthorizedClient {
         }
     }
 
-    /// Reports a rejected credential to the provider, which decides how to go on.
+    /// Reports a rejected credential to the [`AuthProvider`], which decides how to go on.
     async fn report_rejection(
         &self,
         incoming: &HttpResponse,

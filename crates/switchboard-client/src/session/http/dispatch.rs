@@ -1,7 +1,7 @@
 //! Dispatches a JSON-RPC message that arrived over HTTP.
 //!
-//! Notifications and requests of the server take effect here. A response is returned to the
-//! transport, which finds the request that it answers.
+//! This module handles notifications and requests of the server. It returns a response to the
+//! transport, which finds the request that the response answers.
 
 use std::sync::Arc;
 
@@ -17,18 +17,19 @@ use switchboard_wire::scan::range_of;
 
 /// The kind of a message that was dispatched.
 pub(super) enum Dispatched {
-    /// A response. The transport delivers it.
+    /// A response. The transport must deliver it to its caller.
     Response { id: ResponseId, reply: Reply },
-    /// The messages of a batch. The transport dispatches each.
+    /// The messages of a batch. The transport must dispatch each of them.
     Batch(Vec<Bytes>),
     /// Progress that a caller asked for. Not charged to the rate limit.
     RequestedProgress,
-    /// Any other message. It was handled or discarded.
+    /// Any other message. It was handled or discarded. Charged to the rate limit.
     Unsolicited,
 }
 
-/// Dispatches one message. A response takes the memory permit along. `progress` forwards progress
-/// to the caller of the request with this id, and returns whether that caller asked for progress.
+/// Dispatches one message. A successful response takes the memory permit. `progress` forwards
+/// progress to the caller of the request with the given id, and returns whether this caller asked
+/// for progress.
 pub(super) fn dispatch<S: JsonRpcSession>(
     session: &Arc<S>,
     message: Bytes,

@@ -1,8 +1,8 @@
 //! Reads server-sent events from the body of an HTTP response.
 //!
-//! Splits the body into events and reports how the stream ended. Neither interprets the events nor
-//! requests the stream again. Invariant: an event takes no more memory than the message size limit
-//! and the memory budget allow.
+//! This module splits the body into events and reports how the stream ended. It does not interpret
+//! the events and does not open the stream again. Invariant: an event takes no more memory than the
+//! limit `message_bytes` and the memory budget allow.
 
 use super::super::SessionContext;
 use crate::http::{Body, HttpError};
@@ -19,7 +19,7 @@ pub(super) enum EventStreamEnd {
     Closed,
     /// The connection failed, or the body could not be decoded.
     Failed(HttpError),
-    /// The server sent an event that never ends.
+    /// The server sent an event that has no end within eight times the size limit.
     Unterminated,
 }
 
@@ -31,7 +31,7 @@ impl EventStream {
         }
     }
 
-    /// Waits for the next event or retry delay.
+    /// Waits for the next event, retry delay or report of a discarded event.
     pub(super) async fn next(&mut self) -> Result<SseItem, EventStreamEnd> {
         loop {
             match self.events.next_item() {
@@ -52,7 +52,8 @@ impl EventStream {
         self.events.last_event_id()
     }
 
-    /// Continues with the body of the response that resumes the stream. Keeps the last event id.
+    /// Continues with `body`, which is the body of a response that resumes the stream. Keeps the
+    /// last event id.
     pub(super) fn resume(&mut self, body: Body) {
         self.body = body;
         self.events.reset_for_resume();
@@ -64,7 +65,7 @@ impl EventStream {
     }
 }
 
-/// Whether an event holds a JSON-RPC message. Events of other kinds are ignored.
+/// Whether an event holds a JSON-RPC message: its type is `message` or missing.
 pub(super) fn is_message(event: &Event) -> bool {
     event.kind.as_deref().is_none_or(|kind| kind == "message")
 }

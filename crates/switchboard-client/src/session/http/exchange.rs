@@ -1,7 +1,7 @@
 //! Sends one request over streamable HTTP: a POST whose response is JSON or an event stream.
 //!
-//! In the legacy era a broken event stream is resumed after the last event; in the modern era the
-//! request is lost with its stream. Invariant: the request itself is sent once.
+//! If the event stream breaks in the legacy era, the rest of it is requested with a GET. In the
+//! modern era the request fails. Invariant: the request itself is sent once.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::sse::SseItem;
 use switchboard_wire::sync::lock;
 
-/// Delay before a stream is resumed, unless the server sets one.
+/// Delay before a broken stream is resumed, unless the server sets a delay with `retry`.
 const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
-/// Maximum number of consecutive resumptions without a new event.
+/// Maximum number of consecutive attempts to resume a stream without a new event.
 const MAX_RESUMPTIONS: u32 = 5;
-/// The error for an event that never ends.
+/// The error for an event that has no end within eight times the size limit.
 pub(super) const UNTERMINATED_EVENT: &str = "the server sent an event without an end";
-/// How long the rest of a stream is read after the response.
+/// How long the rest of an event stream is read after the response arrived.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request in flight. Dropping it before the response cancels the request.
@@ -77,7 +77,8 @@ impl<'a> InFlightExchange<'a> {
     }
 }
 
-/// Whether the server works on this request. Health checks do not count.
+/// Whether a request of this method counts as in flight for the health checks. The requests that
+/// health checks send do not count.
 fn counts_as_work(method: &str) -> bool {
     !matches!(method, "ping" | "server/discover")
 }
@@ -103,7 +104,7 @@ pub(super) enum StreamMessage {
     Response(Result<RawResult, RequestError>),
     /// Progress that a caller asked for. Not charged to the rate limit.
     RequestedProgress,
-    /// Any other message. It was handled or discarded.
+    /// Any other message. It was handled or discarded. Charged to the rate limit.
     Unsolicited,
 }
 
@@ -136,7 +137,7 @@ impl StreamableHttpSession {
         let running = deadline.start(&peer.clock);
         let mut in_flight = InFlightExchange::new(self, id, headers.method, progress);
         let wake = {
-            // Pinned in place: the future is large and would be copied otherwise.
+            // Pinned in place, so that this large future is not copied.
             let exchange = pin!(self.exchange(id, headers, body));
             tokio::select! {
                 biased;
@@ -201,7 +202,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Maps an error status to a request error. May end the session.
+    /// Maps an error status to the error of request `id`. Ends the session if the status says that
+    /// the server no longer knows the session id.
     pub(super) async fn on_error_status(
         &self,
         id: Option<u64>,
@@ -248,8 +250,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Reads the events of a response until the response itself. Resumes a broken stream in the
-    /// legacy era.
+    /// Handles the events of a stream until the response to request `id` arrives. Resumes a broken
+    /// stream in the legacy era.
     async fn read_events(self: &Arc<Self>, id: u64, body: Body) -> Result<RawResult, RequestError> {
         let mut stream = EventStream::new(body, &self.core.peer.context);
         let mut rate_limit = RateLimiter::unsolicited();
@@ -300,13 +302,13 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Requests the events after the last one that arrived. If the connection fails, the stream
-    /// stays broken and may be resumed again.
+    /// Requests the events after the last one that arrived. If this connection fails, too, the
+    /// stream stays broken and the next call may resume it.
     async fn resume(&self, stream: &mut EventStream, failure: &str) -> Result<(), RequestError> {
         match self.open_stream(stream.last_event_id()).await {
             Ok(body) => stream.resume(body),
             Err(RequestError::Transport(TransportFailure { status: None, .. })) => {}
-            // The server rejected the resumption: the response is lost.
+            // The server does not resume the stream, so the response is lost.
             Err(error) => {
                 let message = format!("{failure}, and it could not be resumed: {error}");
                 return Err(unknown(message));
@@ -315,7 +317,8 @@ impl StreamableHttpSession {
         Ok(())
     }
 
-    /// Reads the rest of a stream after the response, so that its connection can be reused.
+    /// Reads the rest of a stream in the background, so that its connection can be reused. Gives up
+    /// after [`DRAIN_TIMEOUT`].
     fn drain_body(&self, mut body: Body) {
         match body.chunk().now_or_never() {
             Some(Ok(None) | Err(_)) => {}
@@ -330,7 +333,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Handles a message on the stream of request `id`, on a blocking thread if it is large.
+    /// Handles a message on the stream of request `id`. Uses a blocking thread if the message is
+    /// longer than [`LARGE_MESSAGE_BYTES`].
     pub(super) async fn receive(
         self: &Arc<Self>,
         id: u64,
@@ -381,7 +385,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Forwards progress to the caller. Returns whether the caller asked for progress.
+    /// Forwards progress to the caller of request `id`. Returns whether this caller asked for
+    /// progress.
     fn on_progress(&self, id: u64, progress: Progress) -> bool {
         let mut forwarders = lock(&self.progress);
         let Some(forwarder) = forwarders.get_mut(&id) else {

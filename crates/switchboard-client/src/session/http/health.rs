@@ -1,11 +1,12 @@
 //! Health checks of a remote server.
 //!
-//! Each session pings its server when the server was idle, when a connection failed, and after the
-//! machine was suspended. A ping that fails ends the session, unless it timed out while other
-//! requests kept the server busy. Too many consecutive failed requests end the session, too. The
-//! owner of the server then reconnects with backoff.
+//! Each session pings its server when nothing arrived from the server for some time, when a
+//! connection failed, and after the machine was suspended. A ping that fails ends the session,
+//! except for a ping that timed out while requests were in flight. Too many consecutive failed
+//! requests end the session, too. The owner of the server then reconnects with backoff.
 //!
-//! Invariant: a server that responds at all, even with an error status, is healthy.
+//! Invariant: a server that responds to a ping is healthy, even if the response is a JSON-RPC
+//! error, an invalid message or an HTTP error other than 5xx.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,29 +20,29 @@ use crate::session::peer::JsonRpcSession;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
 use switchboard_wire::jsonrpc::RawResult;
 
-/// The session ends after this many consecutive failures.
+/// The session ends after this many consecutive requests failed and may have been executed.
 const MAX_CONSECUTIVE_FAILURES: u32 = 5;
 
 /// Settings of the health checks.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// A server that was idle for this long is pinged.
+    /// A server is pinged after this time without a response or, over HTTP+SSE, any event.
     pub idle: Duration,
     /// How long a ping may take.
     pub deadline: Duration,
-    /// Changes when the machine resumed from suspend.
+    /// Changes each time the machine resumes from suspend.
     pub resumed: watch::Receiver<u64>,
 }
 
-/// Records successes and failures of one session.
+/// Records successful and failed requests of one session, and decides when to ping.
 pub(super) struct HealthMonitor {
     health: Health,
     started_at: Instant,
-    /// Milliseconds from `started_at` to the last success.
+    /// Milliseconds from `started_at` to the last success or postponed check.
     last_success: AtomicU64,
-    /// Failures since the last success.
+    /// Number of failed requests since the last success.
     failures: AtomicU32,
-    /// Requests in flight, pings excluded.
+    /// Number of requests in flight, not counting pings.
     in_flight: AtomicU32,
     check_requested: Notify,
 }
@@ -63,14 +64,14 @@ impl HealthMonitor {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// Postpones the next check by the idle time, as a success does, but keeps the count of
-    /// failures.
+    /// Postpones the next check until [`Health::idle`] from now. Unlike a success, this does not
+    /// reset the count of failures.
     fn postpone_check(&self) {
         let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last_success.fetch_max(elapsed, Ordering::Relaxed);
     }
 
-    /// Counts a request as in flight. A server that works on a request may be too busy for a ping.
+    /// Counts a request as in flight. While one is, a ping that times out does not end the session.
     pub(super) fn begin_request(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }
@@ -83,12 +84,13 @@ impl HealthMonitor {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    /// Records a failed request. Returns whether the session must end.
+    /// Records a failed request. Returns whether the session must end, because this was the
+    /// [`MAX_CONSECUTIVE_FAILURES`]-th failure in a row.
     pub(super) fn record_failure(&self) -> bool {
         self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_CONSECUTIVE_FAILURES
     }
 
-    /// Requests a check now.
+    /// Makes the health check of this session run now.
     pub(super) fn check_now(&self) {
         self.check_requested.notify_one();
     }
@@ -99,7 +101,7 @@ impl HealthMonitor {
             + self.health.idle
     }
 
-    /// Waits until a check is due.
+    /// Waits until a check is due: after the idle time, on request, or after a resume from suspend.
     pub(super) async fn check_due(&self, resumed: &mut watch::Receiver<u64>) {
         loop {
             let next = self.next_check();

@@ -1,8 +1,8 @@
 //! The half of an HTTP session that both HTTP transports share.
 //!
-//! Holds the client that sends authorized requests, sends notifications in the background, and
-//! turns the outcome of each request into a statement about the health of the server. How requests
-//! are encoded and how responses arrive is up to the transport.
+//! Holds the HTTP client, sends notifications in the background, and derives from the outcome of
+//! each request whether the server is healthy. The transports encode requests and receive the
+//! responses.
 //!
 //! Invariant: at most [`MAX_PENDING_NOTIFICATIONS`] notifications are being sent at a time.
 
@@ -19,8 +19,8 @@ use crate::session::peer::Peer;
 use crate::session::{Delivery, RequestError, SessionContext, SessionEnd};
 use switchboard_wire::jsonrpc::RawResult;
 
-/// Maximum number of notifications being sent. More are dropped: a server that sends more requests
-/// than can be answered gets no responses.
+/// Maximum number of notifications and responses that are being sent at a time. Further ones are
+/// dropped: a server that sends requests faster than it accepts responses gets no responses.
 const MAX_PENDING_NOTIFICATIONS: usize = 32;
 /// How long sending one notification may take.
 pub(super) const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,8 +51,8 @@ impl HttpCore {
         }
     }
 
-    /// Runs `send` in the background until the session ends. Drops the notification if all slots
-    /// are taken.
+    /// Runs `send`, which sends a notification, in the background until the session ends. Drops
+    /// `send` if [`MAX_PENDING_NOTIFICATIONS`] others are running.
     pub(super) fn spawn_notification(&self, send: impl Future<Output = ()> + Send + 'static) {
         let Ok(slot) = Arc::clone(&self.notification_slots).try_acquire_owned() else {
             let server = &self.peer.context.server;
@@ -66,8 +66,9 @@ impl HttpCore {
         });
     }
 
-    /// Records what the outcome of a request says about the server. Ends the session if the server
-    /// cannot be reached, requires a login, or failed too often in a row.
+    /// Records the outcome of a request in the health monitor and returns it. Ends the session if
+    /// the server cannot be reached, requires a login, or failed too often in a row. Transport
+    /// errors and required logins before the end of the handshake are only returned.
     pub(super) fn record_outcome(
         &self,
         method: &str,
@@ -106,7 +107,8 @@ impl HttpCore {
         Err(error)
     }
 
-    /// Ends the session because of a request that did not reach the server.
+    /// Ends the session because a request did not reach the server or was rejected. Returns the
+    /// error for this request, with the delivery *not sent*.
     fn end_before_delivery(&self, end: SessionEnd) -> RequestError {
         self.peer.end(end.clone());
         RequestError::Lost {

@@ -1,11 +1,11 @@
 //! The server-to-client stream of streamable HTTP.
 //!
-//! In the legacy era it is the response to a GET, which is resumed after the last event; in the
-//! modern era it is the response to `subscriptions/listen`. The stream is optional: without it the
-//! server cannot send change notifications.
+//! In the legacy era, the stream is the response to a GET; a new GET resumes it after its last
+//! event. In the modern era, it is the response to `subscriptions/listen`. The stream is optional:
+//! a server without it cannot send change notifications.
 //!
-//! Invariants: a stream that ended is opened again with backoff; after a gap, all lists and
-//! resources count as changed.
+//! Invariants: a stream that ended is opened again with backoff. If notifications may have been
+//! lost meanwhile, what the stream announces counts as changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,41 +31,45 @@ use switchboard_wire::encode;
 use switchboard_wire::encode::{ListChangeFilter, ResourceFilter};
 use switchboard_wire::sse::SseItem;
 
-/// Delay before an ended stream is opened again. Doubles up to the maximum.
+/// Delay before a stream that ended is opened again. Doubles each time, up to
+/// [`MAX_REOPEN_DELAY`].
 const MIN_REOPEN_DELAY: Duration = Duration::from_secs(1);
 const MAX_REOPEN_DELAY: Duration = Duration::from_secs(60);
-/// Lower bound of a delay that the server asks for.
+/// Lower bound of the delay that the server sets with `retry`.
 const MIN_RETRY_HINT: Duration = Duration::from_millis(100);
-/// A stream that lasted this long resets the delay.
+/// A stream that was open this long resets the delay to [`MIN_REOPEN_DELAY`].
 const STABLE_AFTER: Duration = Duration::from_secs(10);
-/// Subscriptions are rejected after this many consecutive failures to open the stream.
+/// After this many consecutive failures to open the GET stream, resource subscriptions are
+/// rejected. The stream is still opened again.
 const MAX_OPEN_FAILURES: u32 = 3;
 
-/// An id that no request has: ids begin at one.
+/// An id that no request has, because request ids begin at one.
 const NO_REQUEST_ID: u64 = 0;
 
-/// The state that outlives one stream and is used to open the next one.
+/// What is remembered about ended streams in order to open the next one.
 struct ListenStream {
-    /// No attempt to open the stream was made yet.
+    /// Whether no attempt to open the stream has finished yet.
     is_first: bool,
-    /// Id of the last event, to resume after it.
+    /// Id of the last event. The next GET asks the server to resume after this event.
     last_event_id: Option<String>,
     reopen_delay: Duration,
-    /// The delay that the server asked for.
+    /// The delay before the next attempt, as the server set it with `retry`.
     retry_hint: Option<Duration>,
     rate_limit: RateLimiter,
 }
 
 /// How a stream ended, or why it was not opened.
 enum StreamEnd {
-    /// The server closed it, or the connection failed. It is opened again.
+    /// The server closed the stream, or the connection failed. The stream is opened again.
     Reconnect,
-    /// The server does not offer the stream. It is not opened again.
+    /// The server does not offer the stream, or ended the subscription. The stream is not opened
+    /// again.
     Unsupported,
 }
 
 impl StreamableHttpSession {
-    /// Keeps the GET stream of the legacy era open.
+    /// Keeps the GET stream of the legacy era open until the session ends or the server turns out
+    /// not to offer it.
     pub(super) async fn run_get_stream(self: Arc<Self>) {
         let stop = self.core.peer.stop.clone();
         let mut listen = ListenStream::new();
@@ -109,7 +113,8 @@ impl StreamableHttpSession {
         stop.run_until_cancelled(run).await;
     }
 
-    /// Keeps a `subscriptions/listen` request for list changes open (modern era).
+    /// Keeps a `subscriptions/listen` request for list changes open (modern era), until the session
+    /// ends or the server rejects or ends the subscription.
     pub(super) async fn run_listen_request(self: Arc<Self>, list_changes: ListChangeFilter) {
         let stop = self.core.peer.stop.clone();
         let mut listen = ListenStream::new();
@@ -140,8 +145,8 @@ impl StreamableHttpSession {
         stop.run_until_cancelled(run).await;
     }
 
-    /// Subscribes to updates of resources and waits until the subscription ends. `sent` receives
-    /// the id of the request.
+    /// Subscribes to updates of these resources and waits until the subscription ends. Calls `sent`
+    /// with the id of the `subscriptions/listen` request before sending it.
     pub(in crate::session) async fn listen_for_updates(
         self: &Arc<Self>,
         uris: &[&str],
@@ -172,8 +177,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Sends the GET for an event stream: the server-to-client stream, or the rest of the stream
-    /// whose last event was `last`.
+    /// Sends a GET for an event stream. With `last`, requests the events after the event with this
+    /// id, on the stream to which it belongs. Without it, opens a new server-to-client stream.
     pub(super) async fn open_stream(&self, last: Option<&str>) -> Result<Body, RequestError> {
         let headers = || {
             let mut headers = HeaderMap::with_capacity(8);
@@ -229,7 +234,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Decides whether to open the stream again after a failure. May end the session.
+    /// Decides whether to open the stream again after `error`. Ends the session if the server
+    /// cannot be reached or requires a login.
     fn on_open_error(&self, error: RequestError) -> StreamEnd {
         let server = &self.core.peer.context.server;
         tracing::debug!(%server, %error, "no server-to-client stream");
@@ -259,8 +265,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Handles the messages of a stream until it ends. A response to request `id` ends the
-    /// subscription.
+    /// Handles the messages of a stream until it ends, or until the response to request `id`
+    /// arrives, which ends the subscription.
     async fn read_stream(
         self: &Arc<Self>,
         body: Body,
@@ -306,13 +312,14 @@ impl ListenStream {
         }
     }
 
-    /// Whether notifications may have been lost because no stream was open: true for all but the
-    /// first attempt, and for a first one that took longer than the handshake waits for it.
+    /// Whether notifications may have been lost because no stream was open. That is the case for
+    /// every attempt to open the stream but the first. It is also the case for the first if it took
+    /// longer than [`LISTEN_STREAM_GRACE`]: then requests may have been sent before it.
     fn had_gap(&mut self, opened_at: Instant) -> bool {
         !std::mem::take(&mut self.is_first) || opened_at.elapsed() >= LISTEN_STREAM_GRACE
     }
 
-    /// Waits before the stream is opened again.
+    /// Waits before the stream is opened again, for the server's delay or with backoff.
     async fn wait_to_reopen(&mut self, opened_at: Instant) {
         if opened_at.elapsed() >= STABLE_AFTER {
             self.reopen_delay = MIN_REOPEN_DELAY;

@@ -1,7 +1,7 @@
-//! Headers of streamable HTTP: protocol version, session id, and the parts of the body that the
-//! modern era repeats in headers.
+//! Headers of streamable HTTP: the protocol version, the session id, and the parts of the body that
+//! requests of the modern era repeat in headers.
 //!
-//! Invariant: headers and body of a request agree.
+//! Invariant: the headers of a request have the same values as its body.
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
@@ -16,16 +16,15 @@ use switchboard_wire::mcp::{Era, ProtocolVersion};
 /// Maximum length of a session id, in bytes.
 const MAX_SESSION_ID_BYTES: usize = 256;
 
-/// The parts of a request that its headers repeat.
+/// The parts of a request from which its headers are built.
 #[derive(Clone, Copy)]
 pub(super) struct RequestHeaders<'a> {
     pub(super) method: &'static str,
-    /// The tool, resource or prompt.
+    /// The name of the tool or prompt, the URI of the resource, or the id of the task.
     pub(super) name: Option<&'a str>,
-    /// The arguments that the tool wants in headers, and the call that they belong to.
+    /// Which arguments the tool wants in headers, and the call that has these arguments.
     pub(super) header_params: Option<(&'a HeaderParams, &'a ToolRequest<'a>)>,
-    /// The protocol version of a request of the handshake. Otherwise the negotiated version is
-    /// used.
+    /// The protocol version, for requests of the handshake. `None`: the negotiated version is sent.
     pub(super) version: Option<ProtocolVersion>,
 }
 
@@ -41,7 +40,7 @@ impl RequestHeaders<'_> {
 }
 
 impl StreamableHttpSession {
-    /// The headers of a POST.
+    /// The headers of a POST with this request.
     pub(super) fn headers(&self, request: &RequestHeaders<'_>) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(ACCEPT, ACCEPT_BOTH);
@@ -60,14 +59,15 @@ impl StreamableHttpSession {
         headers
     }
 
-    /// Inserts the protocol version and the session id.
+    /// Inserts the header with the protocol version, by default the negotiated one, and the header
+    /// with the session id. Leaves out a header whose value is not known yet.
     pub(super) fn insert_version_headers(
         &self,
         headers: &mut HeaderMap,
         version: Option<ProtocolVersion>,
     ) {
         let version = version.or_else(|| self.core.peer.version());
-        // Older versions do not have the header.
+        // Versions up to 2025-03-26 do not have this header.
         if let Some(version) = version.filter(|version| *version > ProtocolVersion::V2025_03_26) {
             let version = HeaderValue::from_static(version.as_str());
             headers.insert(PROTOCOL_VERSION, version);
@@ -77,7 +77,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Stores the session id that the server assigned, if any.
+    /// Stores the session id from the headers of the response to `initialize`, if there is one.
+    /// Fails if the id is invalid.
     pub(super) fn store_session_id(&self, headers: &HeaderMap) -> Result<(), RequestError> {
         let Some(id) = headers.get(SESSION_ID) else {
             return Ok(());

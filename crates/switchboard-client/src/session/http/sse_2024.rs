@@ -1,8 +1,9 @@
 //! HTTP+SSE session of 2024-11-05: one event stream from the server, and POSTs to the URL that the
 //! server names in its first event ([`endpoint`]).
 //!
-//! All responses arrive on the stream, so requests wait in a [`RequestTable`] as they do on a byte
-//! stream. Invariant: the end of the stream ends the session, and every request in flight with it.
+//! All responses arrive on the event stream. As in a session over a byte stream, requests wait for
+//! them in a [`RequestTable`]. Invariant: when the event stream ends, the session ends and every
+//! request in flight fails.
 
 mod endpoint;
 
@@ -42,13 +43,13 @@ use switchboard_wire::sync::lock;
 
 /// How long reading the body of the response to a POST may take.
 const POST_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait for the response on the event stream after the POST of its request failed.
+/// How long a request still waits for its response on the event stream after its POST failed.
 const RESPONSE_AFTER_FAILED_POST: Duration = Duration::from_secs(10);
 
 /// A session over HTTP+SSE of 2024-11-05.
 pub struct Sse2024Session {
     core: HttpCore,
-    /// URL of the POSTs.
+    /// The URL to which requests are posted.
     endpoint: Url,
     requests: Mutex<RequestTable>,
 }
@@ -62,7 +63,7 @@ impl std::fmt::Debug for Sse2024Session {
 }
 
 impl Sse2024Session {
-    /// Opens the stream and waits for the endpoint event.
+    /// Opens the event stream and waits for the `endpoint` event.
     pub(crate) async fn open(
         client: AuthorizedClient,
         context: SessionContext,
@@ -92,7 +93,7 @@ impl Sse2024Session {
         Ok(session)
     }
 
-    /// Completes the handshake and starts the health checks.
+    /// Stores the result of the handshake and starts the health checks.
     pub(crate) fn set_handshake(self: &Arc<Self>, handshake: ServerHello) {
         self.core.peer.list_changes.set_all_receivable();
         self.core.peer.set_handshake(handshake);
@@ -185,8 +186,8 @@ impl Sse2024Session {
         outcome
     }
 
-    /// Posts a request and waits for its response. The response arrives on the stream, possibly
-    /// before the POST returns.
+    /// Posts a request and waits for its response. The response arrives on the event stream,
+    /// possibly before the POST is answered.
     async fn post_and_wait(
         &self,
         line: Vec<u8>,
@@ -241,7 +242,8 @@ impl Sse2024Session {
         }
     }
 
-    /// Takes a request out of the table and notifies the server that it was cancelled.
+    /// Takes a request out of the table. If it was still in flight and is an ordinary request,
+    /// notifies the server that the request was cancelled.
     fn send_cancelled(self: &Arc<Self>, id: u64, kind: RequestKind, reason: &str) {
         let was_open = lock(&self.requests).take(id).is_some();
         if was_open && kind == RequestKind::Ordinary {
@@ -249,7 +251,7 @@ impl Sse2024Session {
         }
     }
 
-    /// Reads the stream until it ends or the session is closed. Then ends the session.
+    /// Reads the event stream until it ends or the session is closed. Then ends the session.
     async fn read_all(self: Arc<Self>, mut stream: EventStream) {
         let stop = self.core.peer.stop.clone();
         let end = stop.run_until_cancelled(self.receive_all(&mut stream));
@@ -257,7 +259,7 @@ impl Sse2024Session {
         self.end(end);
     }
 
-    /// Handles the events of the stream until it ends.
+    /// Handles the events of the stream until it ends. Returns why it ended.
     async fn receive_all(self: &Arc<Self>, stream: &mut EventStream) -> SessionEnd {
         let mut rate_limit = RateLimiter::unsolicited();
         loop {
@@ -291,7 +293,8 @@ impl Sse2024Session {
         }
     }
 
-    /// Handles a message, on a blocking thread if it is large. Returns whether it was unsolicited.
+    /// Handles a message, on a blocking thread if it is longer than [`LARGE_MESSAGE_BYTES`].
+    /// Returns whether the message was unsolicited.
     async fn receive(self: &Arc<Self>, message: Bytes, permit: Option<MemoryPermit>) -> bool {
         self.core.peer.tap(Direction::Received, &message);
         if message.len() > LARGE_MESSAGE_BYTES {
@@ -322,12 +325,12 @@ impl Sse2024Session {
         }
     }
 
-    /// Delivers a response. Returns whether it answers a request.
+    /// Delivers a response to its caller. Returns false if it answers no request in flight.
     fn deliver(&self, id: ResponseId, reply: Reply) -> bool {
         let Some(request) = lock(&self.requests).take_for_response(id, &reply) else {
             return false;
         };
-        // Sending fails if the caller was dropped since the lookup.
+        // Sending fails if the caller stopped waiting after the lookup.
         let _ = request.reply.send(reply);
         true
     }
@@ -387,7 +390,7 @@ impl Drop for InFlightPost<'_> {
             self.session
                 .send_cancelled(self.id, self.kind, "cancelled by the caller");
         } else {
-            // A request that was not sent is still in the table.
+            // A request that failed before it was sent is still in the table.
             lock(&self.session.requests).take(self.id);
         }
     }

@@ -1,8 +1,9 @@
 //! Maps an HTTP error status to a request error.
 //!
-//! A JSON-RPC error in the body is the response of the server. Without one, the status decides the
-//! delivery: the server rejected the request (4xx) or may have executed it (5xx). Invariant: an
-//! error never contains a credential.
+//! If the body is a JSON-RPC error, this error is the response of the server. Otherwise the status
+//! decides the delivery: after a 5xx status the server may have executed the request (*unknown*),
+//! after any other it rejected the request (*answered*). Invariant: an error never contains a
+//! credential.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,14 +21,15 @@ use switchboard_wire::jsonrpc as wire;
 use switchboard_wire::jsonrpc::{InvalidMessage, Message, Outcome, ParsedLine, ResponseId};
 use switchboard_wire::mcp::ErrorObject;
 
-/// Maximum size of an error body, in bytes.
+/// Maximum size of the body of an error response, in bytes. A longer body is ignored.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
-/// How long reading an error body may take.
+/// How long reading the body of an error response may take. After that, the body is ignored.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Upper bound of `Retry-After`.
+/// A longer delay in `Retry-After` is reduced to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Reads the body of an error response and builds the request error.
+/// Reads the body of the error response to request `id` and builds the error. `url` is the URL to
+/// which the request was sent.
 pub(super) async fn read(
     peer: &Peer,
     url: &Url,
@@ -40,7 +42,7 @@ pub(super) async fn read(
     let body = incoming.body.collect(MAX_ERROR_BYTES, &peer.context.budget);
     let body = match tokio::time::timeout(ERROR_BODY_TIMEOUT, body).await {
         Ok(Ok((body, _held))) => body,
-        // The status alone is enough.
+        // Without a body, the error only contains the status.
         _ => bytes::Bytes::new(),
     };
     if let Some(mut error) = rpc_error(&body, id, &peer.context.limits) {
@@ -48,7 +50,7 @@ pub(super) async fn read(
         redactor.redact_error(&mut error);
         return RequestError::ErrorResponse(error);
     }
-    // Mask before cutting, or half of a secret could remain at the end.
+    // Mask before cutting: a secret that is cut in half would not be recognized.
     let mask = |text: &str| redactor.redact(&peer.context.redactor.redact(text));
     let message = incoming.describe_redirect(url, mask).unwrap_or_else(|| {
         let text = readable_text(&body).map(|text| {
@@ -76,7 +78,8 @@ pub(super) async fn read(
     })
 }
 
-/// The JSON-RPC error in a body, if it belongs to this request.
+/// Parses the JSON-RPC error in a body. Returns `None` if there is none, or if it has the id of
+/// another request.
 fn rpc_error(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject> {
     // Some servers omit the id if they could not parse the request.
     #[derive(serde::Deserialize)]
@@ -89,7 +92,7 @@ fn rpc_error(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObjec
             outcome: Outcome::Error(error),
         }) => match named {
             ResponseId::Number(named) if Some(named) != id => None,
-            // Other servers send null or an invented id.
+            // Some servers send null or an invented id that is not a number.
             _ => Some(error),
         },
         ParsedLine::Message(_) | ParsedLine::Batch(_) | ParsedLine::Invalid { id: Some(_), .. } => {
@@ -102,13 +105,14 @@ fn rpc_error(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObjec
     }
 }
 
-/// The text of an error body, unless it is HTML.
+/// The text of an error body. `None` if it is empty, looks like HTML or is not UTF-8.
 fn readable_text(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();
     (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned())
 }
 
-/// Parses `Retry-After`: seconds or a date.
+/// Parses the header `Retry-After`, which holds seconds or a date, of a response with status 429 or
+/// 503. Returns `None` for any other status.
 fn retry_after(headers: &HeaderMap, status: StatusCode, now: SystemTime) -> Option<Duration> {
     if !matches!(
         status,
@@ -137,7 +141,7 @@ impl From<&HttpError> for TransportFailure {
     }
 }
 
-/// The error for a request without an HTTP response.
+/// The error for a request that got no HTTP response, or whose credential was not accepted.
 pub(super) fn send_error(error: SendFailure) -> RequestError {
     match error {
         SendFailure::Http(error) => RequestError::Transport(TransportFailure::from(&error)),

@@ -1,8 +1,8 @@
 //! Streamable HTTP session of both eras: handshake, tool calls, notifications, DELETE.
 //!
-//! Every request is one POST, which the task of the caller sends; [`super::exchange`] reads the
-//! response, and [`super::listen`] keeps the server-to-client stream open. Invariant: a tool call
-//! is repeated only if the server rejected it because its headers did not fit the tool.
+//! Every request is one POST, sent in the task of the caller. [`super::exchange`] sends it and
+//! reads the response; [`super::listen`] keeps the server-to-client stream open. Invariant: a tool
+//! call is sent again only if the server rejected its headers, because they did not match the tool.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,7 +37,8 @@ use switchboard_wire::sync::lock;
 
 /// How long the handshake waits for the server-to-client stream to open.
 pub(super) const LISTEN_STREAM_GRACE: Duration = Duration::from_secs(1);
-/// How long a call waits for a new tool list after the server rejected its headers.
+/// How long a tool call waits for a new tool list after the server rejected the headers of the
+/// call.
 const RELIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A session over streamable HTTP, of either era.
@@ -45,15 +46,17 @@ pub struct StreamableHttpSession {
     pub(super) core: HttpCore,
     next_id: AtomicU64,
     pub(super) session_id: OnceLock<HeaderValue>,
-    /// Per tool, the arguments that its calls repeat in headers.
+    /// By tool name: the arguments that calls of the tool repeat in headers. Holds no entry for
+    /// tools without such arguments.
     header_params: Mutex<HashMap<String, Arc<HeaderParams>>>,
-    /// Incremented after each complete tool list.
+    /// Incremented after the last page of each tool list.
     tool_list_revision: watch::Sender<u64>,
-    /// Forwards progress to callers, by request id.
+    /// Forwards progress to callers. The key is the request id.
     pub(super) progress: Mutex<HashMap<u64, ProgressForwarder>>,
-    /// Cancelled when the server-to-client stream was opened or rejected.
+    /// Cancelled when the first attempt to open the server-to-client stream has succeeded or
+    /// failed, or when the session needs no such stream.
     pub(super) listen_stream_decided: CancellationToken,
-    /// DELETE was sent, or the server no longer knows the session.
+    /// Whether DELETE was sent, or the server no longer knows the session.
     session_deleted: AtomicBool,
 }
 
@@ -93,7 +96,9 @@ impl StreamableHttpSession {
         self.core.peer.era() == Some(Era::Modern)
     }
 
-    /// Completes the handshake and opens the server-to-client stream before the first request.
+    /// Stores the result of the handshake, starts the health checks and opens the server-to-client
+    /// stream. Waits for the stream, at most [`LISTEN_STREAM_GRACE`], so that the first request
+    /// is sent after it.
     pub(crate) async fn set_handshake(self: &Arc<Self>, handshake: ServerHello) {
         let is_modern = handshake.version.era() == Era::Modern;
         let list_changes = ListChangeFilter::supported_by(&handshake.capabilities);
@@ -130,8 +135,8 @@ impl StreamableHttpSession {
         .await
     }
 
-    /// Removes tools that cannot be called over HTTP from a page, and records the header parameters
-    /// of the others.
+    /// Removes from a page the tools whose header parameters are invalid, and records the header
+    /// parameters of the other tools. Does nothing in the legacy era.
     pub(in crate::session) fn filter_tools_for_http(&self, page: &mut Page<ToolDefinition>) {
         if !self.is_modern() {
             return;
@@ -170,8 +175,9 @@ impl StreamableHttpSession {
         let revision = *self.tool_list_revision.borrow();
         let outcome = self.call_once(call).await;
         match outcome {
-            // The server did not execute the call: the tool wants other arguments in headers than
-            // it did when the tools were listed. List them again, then repeat the call.
+            // The server did not execute the call: since the tools were listed, the tool has
+            // changed which arguments it wants in headers. Wait for a new tool list, then send the
+            // call again.
             Err(RequestError::ErrorResponse(error))
                 if error.code == ErrorObject::HEADER_MISMATCH && self.is_modern() =>
             {
@@ -239,14 +245,14 @@ impl StreamableHttpSession {
         .await
     }
 
-    /// Sends the `initialized` notification and waits for the response, so that no later request
-    /// overtakes it.
+    /// Sends the `initialized` notification and waits for the HTTP response, so that no later
+    /// request overtakes the notification.
     pub(crate) async fn send_initialized(self: &Arc<Self>, version: ProtocolVersion) {
         let line = encode::notification("notifications/initialized", None::<()>);
         self.post(line, Some(version)).await;
     }
 
-    /// Sends a notification or a response. Failures are only logged.
+    /// Posts a notification, or a response to a request of the server. Errors are only logged.
     async fn post(&self, line: Vec<u8>, version: Option<ProtocolVersion>) {
         let body = post_body(line);
         self.core.peer.tap(Direction::Sent, &body);
@@ -256,7 +262,7 @@ impl StreamableHttpSession {
         };
         let headers = || {
             let mut headers = self.headers(&request_headers);
-            // Only requests repeat their method.
+            // Only requests repeat their method in a header.
             headers.remove(METHOD);
             headers
         };
@@ -275,7 +281,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Sends `cancelled`. In the modern era closing the exchange cancels the request.
+    /// Sends `notifications/cancelled` in the legacy era. Sends nothing in the modern era, where
+    /// closing the HTTP exchange cancels the request.
     pub(super) fn send_cancelled(self: &Arc<Self>, id: u64, reason: &str) {
         if !self.is_modern()
             && self.core.peer.version().is_some()
@@ -285,7 +292,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Sends DELETE for the session, once. The result is ignored.
+    /// Sends DELETE for the session id and waits at most `within` for the response, which is
+    /// ignored. Does nothing without a session id, or if the session was already deleted.
     pub(crate) async fn delete_session(&self, within: Duration) {
         if self.session_id.get().is_none() || self.session_deleted.swap(true, Ordering::Relaxed) {
             return;
@@ -303,8 +311,8 @@ impl StreamableHttpSession {
         let _ = tokio::time::timeout(within, delete).await;
     }
 
-    /// Ends the session because the server no longer knows its id. The returned error says *not
-    /// sent*, because the server did not execute the request.
+    /// Ends the session because the server no longer knows the session id. The returned error has
+    /// the delivery *not sent*, because the server did not execute the request.
     pub(super) fn end_expired(&self) -> RequestError {
         self.session_deleted.store(true, Ordering::Relaxed);
         self.core.peer.end(SessionEnd::Expired);
@@ -336,7 +344,7 @@ impl Pingable for StreamableHttpSession {
         &self.core.health
     }
 
-    /// Sends `ping`, or `server/discover` in the modern era, which has no ping.
+    /// Sends `ping`. In the modern era, which has no `ping`, sends `server/discover`.
     async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<RawResult, RequestError> {
         match self.core.peer.version() {
             Some(version) if version.era() == Era::Modern => self.discover(version, deadline).await,

@@ -1,7 +1,7 @@
 //! Subscriptions of the legacy era: `resources/subscribe` and `resources/unsubscribe` per URI.
 //!
-//! Invariants: at most one request per URI is in flight, so that the server ends in the state of
-//! the last request; a request without a response does not block those of other URIs.
+//! Invariants: at most one request per URI is in flight, so that the last request decides whether
+//! the server sends updates. A request without a response does not block those for other URIs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::{Acceptance, SUBSCRIBE_TIMEOUT, Subscriptions, Uris};
 use crate::session::query::Query;
 use crate::session::{Deadline, Session};
 
-/// Maximum number of requests in flight.
+/// Maximum number of subscribe and unsubscribe requests in flight.
 const MAX_IN_FLIGHT: usize = 16;
-/// Short, because the result of unsubscribing does not matter.
+/// How long an unsubscribe request may take. Short, because its result does not matter.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct FinishedRequest {
     uri: Arc<str>,
-    /// Whether the server sends updates of the resource now.
+    /// Whether the server now sends updates of the resource.
     is_subscribed: bool,
 }
 
@@ -35,12 +35,12 @@ enum Wake {
 struct SubscriptionTask<'a> {
     session: &'a Session,
     subscriptions: &'a Subscriptions,
-    /// URIs that the server sends updates of.
+    /// URIs of which the server sends updates.
     subscribed: Uris,
-    /// URIs with a request in flight.
+    /// URIs for which a subscribe or unsubscribe request is in flight.
     in_flight_uris: Uris,
     in_flight: FuturesUnordered<BoxFuture<'a, FinishedRequest>>,
-    /// URIs whose state differs from the wanted one, in the order of their requests.
+    /// URIs for which a request may have to be sent, in the order of the requests.
     out_of_sync: VecDeque<Arc<str>>,
 }
 
@@ -68,11 +68,13 @@ pub(super) async fn run(session: &Session, subscriptions: &Subscriptions) {
 }
 
 impl SubscriptionTask<'_> {
-    /// Compares the subscriptions of the server with the wanted ones.
+    /// Compares the URIs that are subscribed at the server with those that callers want, and sets
+    /// `out_of_sync` to the differences.
     fn compare(&mut self) {
         let wanted = self.subscriptions.wanted_uris();
         for uri in self.subscribed.intersection(&wanted) {
-            // The URI was removed and added again before the unsubscribe request was sent.
+            // If this URI is pending, its last subscription was dropped and a new one was added
+            // before an unsubscribe request was sent.
             if !self.in_flight_uris.contains(uri) {
                 self.subscriptions.resolve_pending(uri, Acceptance::Active);
             }
@@ -90,11 +92,11 @@ impl SubscriptionTask<'_> {
         } else {
             self.subscribed.remove(&uri);
         }
-        // The wanted state may have changed during the request.
+        // Callers may have subscribed or unsubscribed during the request.
         self.out_of_sync.push_back(uri);
     }
 
-    /// Sends requests up to the limit.
+    /// Sends requests for the URIs in `out_of_sync`, until [`MAX_IN_FLIGHT`] are in flight.
     fn start_requests(&mut self) {
         while self.in_flight.len() < MAX_IN_FLIGHT
             && let Some(uri) = self.out_of_sync.pop_front()

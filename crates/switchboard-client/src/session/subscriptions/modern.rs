@@ -1,8 +1,9 @@
 //! Subscriptions of the modern era: one `subscriptions/listen` request for all URIs, replaced when
 //! the set of URIs changes.
 //!
-//! A request that broke is sent again with backoff; a request that the server ended is not.
-//! Invariant: the old request ends after the new one was acknowledged, so that no update is missed.
+//! If the connection of a request fails, the request is sent again with backoff. A request that the
+//! server ended is not sent again. Invariant: a request is replaced only after the server
+//! acknowledged the new request, so that no update is missed.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -19,21 +20,22 @@ use crate::session::Session;
 use crate::session::peer::Peer;
 use switchboard_wire::sync::lock;
 
-/// Changes of the URI set within this time share one request.
+/// Changes of the set of URIs within this time are covered by one request.
 const COALESCE_DELAY: Duration = Duration::from_millis(20);
 /// How long a server may take to acknowledge a request.
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delay before a broken request is sent again. Doubles up to the maximum.
+/// Delay before a request is sent again after its connection failed. Doubles with each failure, up
+/// to [`MAX_RETRY_DELAY`].
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
-/// A request that lasted this long resets the delay.
+/// A request that was open this long before it failed resets the delay to [`MIN_RETRY_DELAY`].
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// How a `subscriptions/listen` request ended.
 pub(in crate::session) enum ListenEnd {
     /// The connection failed. The request may be sent again.
     Broken,
-    /// The server ended or rejected it, for this reason.
+    /// The server ended or rejected the request. Holds the reason.
     Ended(String),
 }
 
@@ -105,12 +107,12 @@ struct ListenTask<'a> {
     session: &'a Session,
     peer: &'a Peer,
     current: Option<ActiveListen<'a>>,
-    /// When to renew the request.
+    /// When to send a request for the current set of URIs. `None` if no request is planned.
     due: Option<Instant>,
-    /// Earliest renewal after a failure.
+    /// After a failure, no request is sent before this instant.
     not_before: Instant,
     retry_delay: Duration,
-    /// Updates may have been missed while no request was open.
+    /// Whether updates may have been missed because no request was open for some time.
     missed_updates: bool,
 }
 
@@ -148,7 +150,7 @@ pub(super) async fn run(session: &Session, peer: &Peer) {
     }
 }
 
-/// Waits until the request ends, or forever without one.
+/// Waits until the open request ends. Never returns if there is none.
 async fn wait_for_listen_end(active: &mut Option<ActiveListen<'_>>) -> ListenEnd {
     match active {
         Some(active) => active.end().await,
@@ -157,7 +159,8 @@ async fn wait_for_listen_end(active: &mut Option<ActiveListen<'_>>) -> ListenEnd
 }
 
 impl<'a> ListenTask<'a> {
-    /// Sends a request for the wanted URIs. Ends the previous one after the acknowledgement.
+    /// Sends a request for the wanted URIs, and ends the previous request when the server has
+    /// acknowledged the new one. Without wanted URIs, only ends the previous request.
     async fn renew(&mut self) {
         let subscriptions: &'a Subscriptions = &self.peer.subscriptions;
         let uris = subscriptions.wanted_uris();
@@ -165,7 +168,8 @@ impl<'a> ListenTask<'a> {
             self.current = None;
             return;
         }
-        // A URI that was removed and added again is pending: it needs a new acknowledgement.
+        // A URI whose last subscription was dropped before a new one was added is pending. It needs
+        // a new acknowledgement although the set of URIs is the same.
         if let Some(current) = &self.current
             && current.listen.uris == uris
             && !subscriptions.any_pending(&uris)

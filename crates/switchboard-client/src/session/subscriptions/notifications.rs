@@ -1,7 +1,8 @@
 //! Handles the notifications that concern resource subscriptions.
 //!
-//! Invariant: an update of a part of a resource counts as an update of the resource. The URI of the
-//! part extends the URI of the resource after a separator.
+//! Invariant: an update of a part of a resource counts as an update of the resource. A URI names a
+//! part of a resource if it consists of the URI of the resource, a separator (`/`, `?` or `#`) and
+//! more text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use switchboard_wire::decode;
 use switchboard_wire::decode::SubscriptionNotification;
 use switchboard_wire::sync::lock;
 
-/// Number of separators in a URI, from its end, at which ancestors are looked up.
+/// How many separators of a URI are considered to find its ancestors, counted from its end.
 const MAX_SEPARATORS: usize = 32;
 
 impl Subscriptions {
@@ -38,7 +39,8 @@ impl Subscriptions {
         state.record_update(&uri.unwrap_or_default());
     }
 
-    /// Handles `notifications/subscriptions/acknowledged`: the URIs that the server accepted.
+    /// Handles `notifications/subscriptions/acknowledged`. The URIs that the server accepted become
+    /// active; the other URIs of the request are rejected.
     pub(in crate::session) fn on_acknowledged(&self, params: &[u8]) {
         if lock(&self.state).listens.is_empty() {
             return;
@@ -51,7 +53,8 @@ impl Subscriptions {
             let mut listens = state.listens.iter();
             let acknowledged = match notification.listen_request {
                 Some(id) => listens.find(|listen| listen.has_id(id)),
-                // A notification without an id belongs to the request that is not acknowledged yet.
+                // An acknowledgement without a request id belongs to the request that is not
+                // acknowledged yet.
                 None if notification.accepted_uris.is_some() => {
                     listens.find(|listen| !listen.is_acknowledged.is_cancelled())
                 }
@@ -100,7 +103,8 @@ impl SubscriptionState {
     }
 }
 
-/// A URI and its ancestors, the nearest first. An ancestor ends before or after a separator.
+/// A URI and its ancestors, the longest first. An ancestor is a prefix of the URI that ends just
+/// before or just after a separator.
 fn uri_and_ancestors(uri: &str) -> impl Iterator<Item = &str> {
     let is_separator = |(_, c): &(usize, char)| matches!(c, '/' | '?' | '#');
     let separators = uri.char_indices().rev().filter(is_separator);

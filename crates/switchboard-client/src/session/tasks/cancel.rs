@@ -1,4 +1,4 @@
-//! Cancels a task whose caller no longer waits.
+//! Cancels a task whose caller stopped waiting.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use crate::session::query::Query;
 /// Maximum wait for the response to `tasks/cancel`.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends `tasks/cancel` when it is dropped while the task may be running.
+/// Sends `tasks/cancel` on drop, if the task may still be running and the server supports
+/// `tasks/cancel`.
 pub(super) struct CancelTaskOnDrop {
     /// The session that polls the task.
     pub(super) session: Session,
     /// Id of the task.
     pub(super) id: String,
-    /// Whether the task may still be running. Cleared when its end is known.
+    /// Whether the task may still be running. The poller clears it when the task has ended.
     pub(super) maybe_running: bool,
 }
 
@@ -40,7 +41,7 @@ impl Drop for CancelTaskOnDrop {
                 tracing::debug!(id, %error, "the task was not cancelled");
             }
         });
-        // Poll once now: the session may be closed right after this drop.
+        // Poll once now, so that the request is sent even if the session is closed right after.
         if cancel.as_mut().now_or_never().is_none() {
             peer.spawn_notification(cancel);
         }

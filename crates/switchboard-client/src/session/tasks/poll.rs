@@ -1,8 +1,8 @@
 //! Polls one task until it ends, across reconnects, and answers its input requests.
 //!
-//! Polling is idempotent, so a failed poll is retried until the deadline of the call. Every
-//! response of the server resets the idle limit. Invariant: an input request is answered once, even
-//! if the server repeats it.
+//! Polls are idempotent: a poll that failed with a transient error is repeated until the deadline
+//! of the call. Every response of the server restarts the idle limit. Invariant: an input request
+//! that was answered is not answered again, even if the server repeats it.
 
 mod responses;
 
@@ -30,14 +30,16 @@ use switchboard_wire::mcp::{CallToolResult, ErrorObject, Progress};
 
 /// Poll interval, unless the server sets one.
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Bounds of the poll interval.
+/// Lower bound of the poll interval.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// Random share by which a poll is delayed, so that many tasks do not poll at once.
+/// A poll is delayed by a random part of its interval, up to this fraction. The delay keeps many
+/// tasks from polling at the same moment.
 const POLL_JITTER: f64 = 0.1;
-/// Maximum number of consecutive internal errors of the server.
+/// How many consecutive internal errors of the server are retried.
 const MAX_INTERNAL_ERRORS: u32 = 3;
-/// Maximum length of the key of an input request, in bytes. Keys are kept to detect repetitions.
+/// Maximum length of the key of an input request, in bytes. The poller stores the keys of answered
+/// requests, and the limit bounds their memory.
 const MAX_KEY_BYTES: usize = 1024;
 
 type ResultRequest = BoxFuture<'static, Result<RawResult, RequestError>>;
@@ -45,26 +47,27 @@ type ResultRequest = BoxFuture<'static, Result<RawResult, RequestError>>;
 pub(super) struct TaskPoller<'a> {
     request: &'a ToolRequest<'a>,
     task: CancelTaskOnDrop,
-    /// Poll interval that the server set.
+    /// Poll interval that the server set. `None`: [`DEFAULT_POLL_INTERVAL`].
     interval: Option<Duration>,
     /// Lifetime of the task that the server set.
     ttl: Option<Duration>,
-    /// Poll without waiting for the interval.
+    /// Whether the next poll is sent without waiting for the interval.
     poll_now: bool,
     /// Keys of the input requests that were answered.
     answered: HashSet<String>,
-    /// Number of rounds of input requests.
+    /// How many polls brought new input requests.
     rounds: usize,
-    /// Answers to input requests, to be sent with `tasks/update`.
+    /// Answers that the next request sends with `tasks/update`. `None` if there are none to send.
     responses: Option<Map<String, Value>>,
-    /// The open `tasks/result` request (2025-11-25).
+    /// The `tasks/result` request in flight (2025-11-25 only).
     result_request: Option<ResultRequest>,
-    /// The task has ended and is not polled. `tasks/result` is in flight.
+    /// Whether the task has ended and only its result is missing. Then `tasks/result` is in flight
+    /// and the task is not polled.
     result_only: bool,
-    /// `tasks/result` returned an error once.
+    /// Whether `tasks/result` has returned an error.
     result_failed: bool,
     status_progress: StatusProgress,
-    /// The error of the last poll, if it failed.
+    /// The error of the last poll. `None` if the last poll succeeded.
     last_error: Option<String>,
     /// Number of consecutive failed polls.
     failures: u32,
@@ -105,7 +108,7 @@ impl<'a> TaskPoller<'a> {
     pub(super) async fn run(mut self) -> Result<CallToolResult, RequestError> {
         let mut deadline = self.request.deadline;
         if let Some(peer) = self.task.session.peer() {
-            // The response that created the task was activity of the server.
+            // The server just responded with the new task, so restart the idle limit.
             deadline = deadline.start(&peer.clock).after_activity(&peer.clock);
         }
         loop {
@@ -130,8 +133,8 @@ impl<'a> TaskPoller<'a> {
         }
     }
 
-    /// Answers input requests. If the session ends first, the answers are dropped: the next session
-    /// receives the requests again if they are still open.
+    /// Answers input requests. If the session ends before all are answered, the answers are
+    /// dropped. The server repeats open input requests when the new session polls the task.
     async fn answer(
         &mut self,
         session: &Session,
@@ -150,7 +153,8 @@ impl<'a> TaskPoller<'a> {
         Ok(())
     }
 
-    /// Waits for the result, for a poll, or for the next session.
+    /// Waits for the response to `tasks/result` or to the next poll, and handles it. If the session
+    /// is lost, waits for the next session instead.
     async fn next(&mut self, session: &Session) -> Result<Wake, RequestError> {
         let mut result_request = self.result_request.take();
         let is_update = self.responses.is_some();
@@ -169,7 +173,8 @@ impl<'a> TaskPoller<'a> {
                 Ok(Wake::StillWorking)
             }
             Some(Ok(state)) => self.on_state(session, state).await,
-            // The next poll shows whether the server still knows the task.
+            // The server rejected the answers. The next poll shows whether it still knows the
+            // task.
             Some(Err(RequestError::ErrorResponse(_))) if is_update => {
                 self.responses = None;
                 self.poll_now = true;
@@ -187,7 +192,8 @@ impl<'a> TaskPoller<'a> {
         }
     }
 
-    /// Sends pending answers, or polls the task after the interval. Retries transient failures.
+    /// Sends the answers in `responses`, if any. Otherwise waits for the interval and polls the
+    /// task. Retries transient failures. Never returns while `result_only` is set.
     async fn poll(&mut self, session: &Session) -> Result<RawResult, RequestError> {
         if self.result_only {
             return pending().await;
@@ -213,7 +219,8 @@ impl<'a> TaskPoller<'a> {
         }
     }
 
-    /// Waits after a transient failure.
+    /// Records a transient failure and waits before the next attempt: for the server's
+    /// `Retry-After` or for [`DEFAULT_POLL_INTERVAL`].
     async fn wait_after_error(&mut self, error: RequestError) {
         let retry_after = match &error {
             RequestError::Transport(failed) => failed.retry_after,
@@ -229,8 +236,8 @@ impl<'a> TaskPoller<'a> {
         .await;
     }
 
-    /// Delay before the next poll: the interval of the server within bounds, but at most half of
-    /// the idle limit and of the task's lifetime.
+    /// Delay before the next poll. It is the interval that the server set, but at most half of the
+    /// idle limit and half of the task's lifetime. [`MIN_POLL_INTERVAL`] applies last.
     fn poll_delay(&self) -> Duration {
         if self.poll_now {
             return Duration::ZERO;
@@ -247,7 +254,8 @@ impl<'a> TaskPoller<'a> {
             .mul_f64(1.0 + POLL_JITTER * fastrand::f64())
     }
 
-    /// Continues on the session that follows a lost one.
+    /// Waits for the session that follows `lost` and continues to poll there. Fails if there is
+    /// none, if its era is different, or if `error` does not mean that the session was lost.
     async fn continue_on_next_session(
         &mut self,
         lost: &Session,
@@ -272,7 +280,7 @@ impl<'a> TaskPoller<'a> {
         Ok(Wake::StillWorking)
     }
 
-    /// Forwards a status message as progress.
+    /// Forwards the status message of the task as progress.
     fn report_status(&mut self, message: Option<String>) {
         if let Some(message) = message {
             let message = self.redacted(&message);
@@ -291,7 +299,7 @@ impl<'a> TaskPoller<'a> {
         }
     }
 
-    /// The task id, sanitized for messages.
+    /// The task id in a form that is safe to show in an error message.
     fn shown_id(&self) -> String {
         switchboard_wire::text::one_line(&self.redacted(&self.task.id), 100).into_owned()
     }
@@ -327,7 +335,8 @@ fn task_query<'a>(method: &'static str, id: &'a str) -> Query<'a> {
     Query::new(method, Deadline::after(Deadlines::MAX)).with_subject("taskId", id)
 }
 
-/// Whether a poll may succeed on the same session after this error and `failures` earlier ones.
+/// Whether to repeat a poll on the same session after `error`. `failures` is the number of
+/// consecutive polls that failed before.
 fn is_retryable(error: &RequestError, failures: u32) -> bool {
     match error {
         RequestError::ErrorResponse(error) => {
@@ -340,7 +349,7 @@ fn is_retryable(error: &RequestError, failures: u32) -> bool {
     }
 }
 
-/// Waits for the open `tasks/result` request, or forever without one.
+/// Waits for the response to `tasks/result`. Never returns if there is no such request.
 async fn result_of(request: &mut Option<ResultRequest>) -> Result<RawResult, RequestError> {
     match request {
         Some(request) => request.await,
@@ -359,7 +368,8 @@ struct StatusProgress {
     forwarder: Option<ProgressForwarder>,
     /// The last status message.
     last: Option<String>,
-    /// Number of status messages, which is the value of the progress.
+    /// Number of forwarded status messages. Sent as the numeric value of the progress, which must
+    /// increase.
     count: u32,
 }
 

@@ -1,7 +1,7 @@
-//! Reads the `endpoint` event, which names the URL for POSTs.
+//! Reads the `endpoint` event, which names the URL to which requests are posted.
 //!
-//! Invariant: the URL has the origin of the stream, so that no message and no credential goes to
-//! another server.
+//! Invariant: this URL has the same origin as the URL of the event stream, so that no message and
+//! no credential is sent to another server.
 
 use url::Url;
 
@@ -14,7 +14,7 @@ use switchboard_wire::sse::SseItem;
 /// Maximum length of an endpoint URL, in bytes.
 const MAX_ENDPOINT_BYTES: usize = 8 * 1024;
 
-/// Waits for the first event and returns the URL in it.
+/// Waits for the first event, which must be `endpoint`, and returns the URL in it.
 pub(super) async fn read(stream: &mut EventStream, stream_url: &Url) -> Result<Url, RequestError> {
     let failure = |message: &str| RequestError::Transport(TransportFailure::unknown(message));
     loop {
@@ -36,7 +36,7 @@ pub(super) async fn read(stream: &mut EventStream, stream_url: &Url) -> Result<U
     }
 }
 
-/// Resolves the endpoint URL, which must have the origin of the stream.
+/// Resolves the endpoint URL against the URL of the event stream. Fails if the origins differ.
 fn resolve(stream_url: &Url, endpoint: &str) -> Result<Url, RequestError> {
     let invalid = |reason: String| {
         let reason = format!("the endpoint URL {reason}");

@@ -71,7 +71,8 @@ impl TaskPoller<'_> {
         self.failed(ErrorObject::new(ErrorObject::INTERNAL, text))
     }
 
-    /// Selects the input requests that were not answered before.
+    /// Keeps the input requests that were not answered before. Fails if a key is too long, or if
+    /// this is more than the `limit`-th poll with new input requests.
     fn on_input_required(
         &mut self,
         mut requests: Vec<InputRequest>,
@@ -97,7 +98,8 @@ impl TaskPoller<'_> {
         Ok(Wake::InputRequired(requests))
     }
 
-    /// Sends `tasks/result` unless it is open. The server responds when the task has ended.
+    /// Sends `tasks/result` unless that request is already in flight. The server responds to it
+    /// when the task has ended.
     fn request_result(&mut self, session: &Session) {
         let (session, id) = (session.clone(), self.task.id.clone());
         self.result_request.get_or_insert_with(|| {
@@ -128,7 +130,8 @@ impl TaskPoller<'_> {
             Err(RequestError::ErrorResponse(error)) if self.result_only || self.result_failed => {
                 Err(self.failed(error))
             }
-            // The tool failed, or the server rejected `tasks/result`. The next poll shows which.
+            // Either the tool failed, or the server rejected `tasks/result` itself. The next poll
+            // shows whether the task has ended.
             Err(RequestError::ErrorResponse(_)) => {
                 (self.result_failed, self.poll_now) = (true, true);
                 Ok(Wake::StillWorking)
