@@ -1,5 +1,5 @@
-//! Parts of an agent loop: list all tools for the model, execute a tool call, and take watch events
-//! between two turns. The calls of the model are fixed, so no model is needed.
+//! The host side of an agent loop: list all tools for the model, execute a tool call, and take
+//! watch events between two turns. The example needs no model, because it makes fixed tool calls.
 //!
 //! ```text
 //! cargo run -p switchboard --example agent_loop
@@ -15,7 +15,8 @@ use switchboard::mcp::{CallToolResult, ErrorObject, Implementation, Json, ToolDe
 use switchboard::registry::{Registry, ToolExecutor};
 use switchboard::{CallContext, Host, Readiness};
 
-/// An in-process server whose tool `status` reports one more finished build at each call.
+/// An in-process server with the tool `status`. Each call of the tool reports one more finished
+/// build.
 struct BuildServer {
     finished_builds: AtomicU64,
 }

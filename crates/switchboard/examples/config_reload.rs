@@ -1,7 +1,7 @@
 //! Applies changes of a config file to a running host.
 //!
-//! Edit the file while the example runs. Each change prints the servers that it added, removed or
-//! replaced.
+//! Edit the config file while the example runs. After each edit the example prints which servers it
+//! added, removed or replaced.
 //!
 //! ```text
 //! cargo run -p switchboard --example config_reload -- mcp.json

@@ -1,9 +1,9 @@
 //! The client that the official MCP conformance suite tests: a host with one server.
 //!
-//! The suite starts this program once per scenario. The last argument is the URL of a mock server,
-//! and environment variables describe the scenario. The program connects, makes the calls of the
-//! scenario, accepts every request of the server, and exits with an error if a call fails. The
-//! suite checks the messages on the wire.
+//! The suite starts this program once per scenario. The last argument is the URL of a mock server
+//! that the suite runs, and environment variables describe the scenario. The program connects to
+//! the mock server, makes the calls of the scenario, accepts every request of the mock server, and
+//! exits with an error if a call fails. The suite checks the messages on the wire.
 //!
 //! ```text
 //! cargo xtask conformance
@@ -27,7 +27,7 @@ const SERVER: &str = "mock";
 
 type RunResult = Result<(), Box<dyn Error>>;
 
-/// The scenario that the suite tests.
+/// The scenario that this run executes.
 struct Scenario {
     url: String,
     name: String,
@@ -79,7 +79,7 @@ async fn run() -> RunResult {
         .no_reconnect()
         .start()?;
     if scenario.name == "sep-2322-client-request-state" {
-        // Cannot fail: this is the only place that sets it.
+        // Cannot fail: no other code sets `concurrent_call`.
         let call = (host.clone(), "test_mrtr_unrelated");
         let _ = interaction.concurrent_call.set(call);
     }
@@ -130,8 +130,8 @@ async fn run_scenario(host: &Host, scenario: &Scenario) -> RunResult {
     Ok(())
 }
 
-/// Returns the tools to call and their arguments: the calls that the scenario lists, or one call of
-/// every tool.
+/// Returns the names and arguments of the tools to call. If the scenario lists calls, returns
+/// these. Otherwise returns one call of every tool, except in two scenarios.
 fn list_calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
     let tools = host.tools();
     if let Some(listed) = scenario.context.get("toolCalls").and_then(Value::as_array) {
@@ -151,7 +151,8 @@ fn list_calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, 
         let schema = tool.definition.input_schema.to_value()?;
         return Ok(vec![("json_schema_echo".into(), json!({"schema": schema}))]);
     }
-    // The scenario only lists tools: a schema refers to a URL that the client must not fetch.
+    // This scenario makes no calls. A tool schema refers to a URL, and the suite checks that the
+    // client does not fetch it.
     if scenario.name == "json-schema-ref-no-deref" {
         return Ok(Vec::new());
     }
@@ -165,7 +166,7 @@ fn list_calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, 
     tools.iter().map(call).collect()
 }
 
-/// Returns a value for every property of a schema.
+/// Returns arguments with an example value for every property of a schema.
 fn example_arguments(schema: &Value) -> Map<String, Value> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flatten();
@@ -174,7 +175,8 @@ fn example_arguments(schema: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// Returns the default, the first allowed value, or any value of the right type.
+/// Returns a valid value of a property: its default, otherwise the first value of its `enum`,
+/// otherwise any value of its type.
 fn example_value(property: &Value) -> Value {
     let default = property.get("default");
     if let Some(value) = default.or_else(|| property.pointer("/enum/0")) {
@@ -203,10 +205,11 @@ fn without_nulls(mut arguments: Value) -> Value {
     arguments
 }
 
-/// Accepts every request of the server. Fills in forms with their defaults.
+/// Accepts every request of the mock server. Fills in forms with default values or example values.
 #[derive(Clone, Default)]
 struct AcceptEverything {
-    /// A tool to call while an elicitation is open. Tests that the host keeps the two calls apart.
+    /// A host and the name of a tool that is called while an elicitation of another call is open.
+    /// Tests that the host keeps the two calls apart.
     concurrent_call: Arc<OnceLock<(Host, &'static str)>>,
 }
 
@@ -228,7 +231,8 @@ impl Interaction for AcceptEverything {
                     return ElicitResponse::Cancel;
                 }
             }
-            // The host fills in the defaults.
+            // Only fields without a default value need an answer, because the host fills in the
+            // default values.
             match question.mode {
                 ElicitMode::Form(form) => {
                     let fields = form.fields.iter();

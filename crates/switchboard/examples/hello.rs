@@ -18,13 +18,13 @@ use switchboard::{Host, Readiness};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Host::builder()
-        // Child processes get PATH, HOME and a few more of these variables, not all of them.
+        // Child processes get only PATH, HOME and a few more of these variables.
         .environment(std::env::vars())
         .stdio("time", "uvx", ["mcp-server-time"])
         .http("docs", "https://docs.example.com/mcp")
         .allow("mcp__time__get_*")
         .deny("mcp__*__delete_*")
-        // Called when no rule allows or denies the call.
+        // This callback runs when no rule allows or denies a call.
         .can_use_tool(|request| async move {
             eprintln!("allowed {} {:?}", request.wire_name, request.arguments);
             PermissionResponse::Allow
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(error) => println!("{error}"),
     }
 
-    // Also ends the event stream.
+    // `shutdown` also ends the event stream, so `event_log` finishes.
     host.shutdown().await;
     event_log.await?;
     Ok(())

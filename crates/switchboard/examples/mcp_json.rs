@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         eprintln!("{diagnostic}");
     }
 
-    // Trusts the project file for this run. A real program asks the user first.
+    // Trust the servers of the project file for this run. A real program asks the user first.
     let trust = Trust::project_for_this_run();
     let host = Host::builder()
         .environment(environment)

@@ -15,7 +15,7 @@ use serde_json::json;
 use switchboard::{CallContext, Host, InProcessServer, Readiness, ToolContext, ToolResult};
 use tokio::time::{Instant, sleep};
 
-/// The state that all tools share. The lock is never held across an `.await`.
+/// The to-do list, which all tools share. The lock is never held across an `.await`.
 #[derive(Clone, Default)]
 struct TodoList(Arc<Mutex<Vec<Item>>>);
 
@@ -86,8 +86,8 @@ async fn show(context: ToolContext) -> ToolResult<Items> {
     Ok(Items { items })
 }
 
-/// Finishes one item after another. A cancelled call drops this future at its `.await`. Items that
-/// are finished stay finished.
+/// Finishes one item after another. If the call is cancelled, this future is dropped at its
+/// `.await`, and items that are already finished stay finished.
 async fn do_all(context: ToolContext) -> ToolResult<String> {
     let list = context.state::<TodoList>()?;
     let open = list.with_items(|items| -> Vec<Item> {
@@ -148,7 +148,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let missing = host.call("mcp__todo__finish", json!({"number": 9})).await?;
     println!("failed   {}", missing.to_text());
 
-    // The deadline leaves time for one or two items. Then the host cancels the call.
+    // The deadline leaves time for one or two items. Then the host cancels the call of the tool.
     let deadline = Instant::now() + Duration::from_millis(120);
     let show_progress = |progress: switchboard::mcp::Progress| {
         println!("progress {}", progress.message.unwrap_or_default());
