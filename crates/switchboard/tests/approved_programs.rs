@@ -22,7 +22,8 @@ use switchboard_testkit::{
 };
 use tempfile::TempDir;
 
-/// Writes a shell script that runs the scripted server. `version` changes the content of the file.
+/// Writes a shell script that runs the scripted server. `version` is part of the file, so another
+/// version changes the content of the approved program.
 fn write_program(path: &Path, version: &str) {
     let server = scripted_server();
     let script = format!(
@@ -58,7 +59,7 @@ async fn start_approved(folder: &TempDir, command: &str, path: &str, tag: &str) 
     host
 }
 
-/// Creates a directory with the project and the directory `outside`.
+/// Creates a directory that contains the directories `project` and `outside`.
 fn create_folders() -> TempDir {
     let folder = TempDir::new().unwrap();
     fs::create_dir_all(folder.path().join("project/bin")).unwrap();
@@ -66,7 +67,8 @@ fn create_folders() -> TempDir {
     folder
 }
 
-/// Returns a `PATH` whose first directory is inside the project and whose second is outside.
+/// Returns a `PATH` whose first directory is inside the project and whose second directory is
+/// outside it.
 fn search_path(folder: &TempDir) -> String {
     let outside = folder.path().join("outside");
     format!("bin:{}:/usr/bin:/bin", outside.display())
@@ -93,7 +95,7 @@ async fn changed_project_program_is_not_started() {
     host.reconnect("s").await.unwrap();
     write_program(&program, "two");
     assert_reconnect_refused(&host).await;
-    // The approved content is accepted again.
+    // The original content is still approved, so the server starts again.
     write_program(&program, "one");
     host.reconnect("s").await.unwrap();
     host.shutdown().await;
@@ -119,8 +121,8 @@ async fn shadowing_program_is_not_started() {
 async fn later_path_entries_are_not_tried() {
     let folder = create_folders();
     let tag = unique_tag();
-    // The approved program. Once its interpreter is missing, `PATH` lookup would find the project's
-    // program next.
+    // `approved` is the program that the user approves. Its interpreter is removed later. A normal
+    // `PATH` lookup would then run the program in the project, which is the next match.
     let approved = folder.path().join("outside/server");
     write_program(&approved, "one");
     write_program(&folder.path().join("project/bin/server"), "evil");

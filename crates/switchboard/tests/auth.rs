@@ -151,7 +151,8 @@ async fn headers_helper_runs_again_after_refusal() {
         .launch(launch("s", config));
     let host = start(builder).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
-    // Concurrent refusals cause one run of the helper.
+    // The server refuses the old token of all eight calls. The host runs the helper once for all of
+    // them.
     server.require_bearer("token-3");
     let calls = (0..8).map(|_| echo(&host));
     let outcomes = futures_util::future::join_all(calls).await;
@@ -183,7 +184,8 @@ async fn failing_headers_helper_sends_no_request() {
     host.shutdown().await;
 }
 
-/// Returns a wrong token until it is refused, then the right one.
+/// An auth provider that returns a wrong token until the server refuses it, and then the right
+/// token.
 struct RotatingProvider {
     refusals: Arc<AtomicUsize>,
 }
@@ -226,7 +228,7 @@ async fn custom_auth_provider_authorizes_requests() {
     let host = start(builder).await;
     assert_eq!(echo(&host).await.unwrap(), "hello");
     assert_eq!(refusals.load(Ordering::SeqCst), 1);
-    // The token is masked in error texts of the server.
+    // The server repeats the token in an error, and the host masks it.
     let body = format!("you sent {TOKEN}");
     server.arm(Fault::status(400).body(body).on("tools/call").always());
     let error = echo(&host).await.unwrap_err().to_string();
@@ -264,14 +266,14 @@ async fn account_bearer_goes_only_to_its_origin() {
     let origin = format!("http://{}", server.address());
     let config = || claude_ai_connector(&format!("{origin}/mcp?server={{id}}"));
 
-    // Without an account the host sends no request.
+    // Without a claude.ai account the host sends no request.
     let builder = permissive().claude_ai_origins([&origin]);
     let host = start(builder.launch(launch("s", config()))).await;
     assert_eq!(status(&host), ConnectionStatus::NeedsAuth);
     assert_eq!(server.requests(), []);
     host.shutdown().await;
 
-    // The origin is not allowed, so the host sends no request either.
+    // With an account, but without permission for this origin, the host sends no request either.
     let account = || Bearer::new(TOKEN).unwrap();
     let builder = permissive().claude_ai_account(account());
     let host = start(builder.launch(launch("s", config()))).await;
@@ -355,7 +357,8 @@ async fn server_profile_connects_on_first_call() {
     assert_eq!(status(&host), ConnectionStatus::Pending);
     assert_eq!(tool_names(&host), [""; 0]);
     assert_eq!(server.requests(), []);
-    // The tools are not listed yet; the host finds the server by the name prefix.
+    // The catalog is still empty. The host finds the server by the server part of the wire name,
+    // and connects it.
     assert_eq!(echo(&host).await.unwrap(), "hello");
     assert_eq!(tool_names(&host), ["mcp__s__echo"]);
     host.shutdown().await;
@@ -365,7 +368,8 @@ async fn server_profile_connects_on_first_call() {
     assert_eq!(tool_names(&host), ["mcp__s__echo"]);
     assert_eq!(server.requests().len(), request_count);
     assert_eq!(echo(&host).await.unwrap(), "hello");
-    // A server that is added with `connect` does not wait for the first call.
+    // With this profile, `connect` still connects a server at once. It does not wait for the first
+    // call.
     host.connect("later", remote(&server)).await.unwrap();
     host.shutdown().await;
 }

@@ -266,7 +266,7 @@ async fn call_past_deadline_is_outcome_unknown() {
     assert_eq!(error.delivery(), Delivery::Unknown);
     assert_eq!(start_time.elapsed().as_secs(), 7);
     server.wait_received("notifications/cancelled", 1).await;
-    // The session is still connected.
+    // A call that times out does not end the session.
     let status = host.server_status("s").unwrap();
     assert_eq!(status.status.as_str(), "connected");
 }
@@ -543,8 +543,8 @@ async fn call_future_is_small() {
 
     let host = Host::builder().start().unwrap();
     let call = host.call("mcp__a__b", json!({})).into_future();
-    // glibc caches freed chunks up to 1,032 bytes per thread, so allocations up to that size are
-    // fast.
+    // glibc keeps freed chunks of up to 1,032 bytes in a cache per thread. So a boxed call of at
+    // most this size is allocated fast.
     let size = std::mem::size_of_val(&*call);
     assert!(size <= 1_032, "{size} bytes");
 }

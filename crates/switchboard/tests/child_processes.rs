@@ -52,8 +52,8 @@ async fn host_with_child(config: ServerConfig) -> Host {
     host
 }
 
-/// Returns error and hint of a server that must fail to start. Checks that another server still
-/// works.
+/// Starts a host with a server that must fail to start. Checks that another server of the host
+/// works, and returns the error and the hint of the failed server.
 async fn start_failure(config: ServerConfig) -> (String, Option<String>) {
     let host = host_with_child(config).await;
     let status = host.server_status("s").unwrap();

@@ -43,7 +43,8 @@ async fn probe_detects_modern_server() {
     let handshake = host.server_details("s").unwrap().handshake.unwrap();
     assert_eq!(handshake.server_info.unwrap().name, "scripted");
     assert_eq!(handshake.instructions.unwrap(), "be kind");
-    // Every request carries version, capabilities and client info.
+    // Every modern request carries the protocol version, the client capabilities and the client
+    // info.
     host.call("mcp__s__echo", json!({"message": "hi"}))
         .await
         .unwrap();
@@ -110,7 +111,8 @@ async fn late_probe_response_still_wins() {
         .on("initialize", [Step::Hang]);
     let (host, _) = host_with(script).await;
     assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
-    // The same holds if the server first rejects `initialize`, as modern servers do.
+    // The probe also wins if the server rejects `initialize` before it answers the probe, as modern
+    // servers do.
     let script = Script::modern().tool("echo").on(
         "server/discover",
         [Step::delay(Duration::from_secs(5)), Step::Default],
@@ -330,7 +332,7 @@ async fn crash_loop_ends_in_failed() {
         "crashed 5 times within 180 s: the server exited with code 3"
     );
     assert!(tool_names(&host).is_empty());
-    // An explicit `reconnect` still tries again.
+    // After the host has given up, an explicit `reconnect` still makes an attempt.
     let _ = host.reconnect("s").await;
     assert_eq!(switchboard_testkit::count_lines(&starts), 6);
     host.shutdown().await;
@@ -364,7 +366,8 @@ async fn no_reconnect_host_does_not_retry() {
         .unwrap();
     host.wait_for(Readiness::All).await;
     assert_eq!(host.server_status("s").unwrap().status.as_str(), "failed");
-    // The first connection sends the probe, the second only `initialize`.
+    // A single attempt opens two connections. The first sends the probe, the second only
+    // `initialize`.
     assert_eq!(server.opened(), 2);
 }
 

@@ -18,7 +18,8 @@ use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 #[tokio::test]
 async fn banner_before_first_response_is_tolerated() {
     let tag = unique_tag();
-    // The banner has no line end, so the first response follows it on the same line and is lost.
+    // The banner has no line end. The first response follows on the same line, so the host cannot
+    // parse it and the response is lost.
     let script = Script::legacy()
         .tool("echo")
         .on_start([Step::bytes("Welcome> ")]);
@@ -40,7 +41,8 @@ async fn banner_before_first_response_is_tolerated() {
 
 #[tokio::test]
 async fn wrong_cached_era_is_removed() {
-    /// Contains the legacy era for every server and records the writes.
+    /// A cache that returns the legacy era for every server and records every change of the cached
+    /// era.
     #[derive(Clone, Default)]
     struct AlwaysLegacyCache(Arc<Mutex<Vec<Option<Era>>>>);
     impl ServerCache for AlwaysLegacyCache {

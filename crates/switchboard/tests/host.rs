@@ -159,7 +159,7 @@ async fn reused_name_belongs_to_new_server() {
     let stubborn = Script::legacy().tool("old").on_eof([Step::Hang]);
     let host = permissive().start().unwrap();
     host.connect("s", child(&stubborn, &tag)).await.unwrap();
-    // The first server ignores EOF, so `disconnect` is still pending when the second one connects.
+    // The old server ignores EOF, so `disconnect` is still pending when the new server connects.
     let disconnecting = host.disconnect("s");
     tokio::pin!(disconnecting);
     assert!(futures_util::poll!(&mut disconnecting).is_pending());
@@ -404,7 +404,7 @@ async fn lazy_server_starts_on_first_call() {
 
 #[tokio::test]
 async fn redefined_tool_is_not_called() {
-    /// Holds an old definition of the tool, without the destructive hint.
+    /// A cache that holds an outdated definition of the tool `work`, without the destructive hint.
     struct OutdatedCache;
     impl ServerCache for OutdatedCache {
         fn era(&self, _: &str) -> Option<Era> {

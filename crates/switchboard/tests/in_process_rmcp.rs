@@ -1,4 +1,4 @@
-//! A server made with the official SDK, connected in process.
+//! A server made with the official Rust SDK (`rmcp`) that runs in the process of the host.
 
 #![allow(
     clippy::unwrap_used,
@@ -43,7 +43,7 @@ struct Pair {
     b: i64,
 }
 
-/// What the test observes of the server.
+/// Counters and flags of the server that the test reads.
 #[derive(Default)]
 struct Observed {
     calls: AtomicUsize,
@@ -308,7 +308,7 @@ async fn handler_is_shared_by_hosts() {
     assert_eq!(observed.calls.load(Ordering::Relaxed), 5);
     two.shutdown().await;
     drop((one, two, instance));
-    // The last connection has ended, so the handler is dropped.
+    // After the last connection has ended, the handler of the server is dropped.
     wait_until(|| Arc::strong_count(&observed) == 1).await;
 }
 

@@ -25,13 +25,13 @@ use switchboard::sampling::SamplingRequest;
 use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
-/// Answers every offered request after a delay and counts the requests.
+/// An `Interaction` that answers every elicitation after a delay and counts the elicitations.
 #[derive(Clone)]
 struct SlowUser {
     capabilities: ClientCapabilities,
     delay: Duration,
     elicitation_count: Arc<AtomicUsize>,
-    /// Number of elicitations that wait for an answer.
+    /// Number of elicitations that the user has not answered yet.
     open_elicitations: Arc<AtomicUsize>,
 }
 
@@ -283,7 +283,8 @@ async fn concurrent_input_rounds_are_independent() {
     let concurrent = async {
         server.wait_received("tools/call", 2).await;
         let output = host.call("mcp__s__echo", json!({"message": "hi"})).await;
-        // The user has answered neither question yet.
+        // The user has answered neither elicitation yet, so neither call was repeated: the third
+        // call is `echo`.
         assert_eq!(server.received_with("tools/call").len(), 3);
         output
     };

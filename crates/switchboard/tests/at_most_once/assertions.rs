@@ -1,4 +1,4 @@
-//! Checks of at-most-once delivery that every call must pass, with and without faults.
+//! Checks the at-most-once guarantees for each call, with and without faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use switchboard::{CallError, Output};
 
 use crate::fault_plan::{CallPlan, ServerAction};
 
-/// The outcome of one call and what the server recorded about it.
+/// The outcome of one call, and what the server recorded about the call.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     /// `None` if the caller dropped the call.
@@ -21,15 +21,15 @@ pub(crate) struct CallRecord {
     pub(crate) executed: usize,
 }
 
-/// How a call ended.
+/// How a call ended, from the view of its caller and of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CallEnding {
     Answered,
     /// The server responded, but not with a result.
     ErrorResponse,
-    /// The response was lost and the server executed the call.
+    /// The call failed with `OutcomeUnknown`, and the server executed it.
     UnknownExecuted,
-    /// The request or response was lost and the server did not execute the call.
+    /// The call failed with `OutcomeUnknown`, and the server did not execute it.
     UnknownNotExecuted,
     NotSent,
     TimedOutUnknown,
@@ -50,10 +50,10 @@ impl CallEnding {
     ];
 }
 
-/// How many calls ended in each way.
+/// How many calls ended in each [`CallEnding`].
 pub(crate) type EndingCounts = BTreeMap<CallEnding, usize>;
 
-/// Returns how a call ended, or which guarantee was violated.
+/// Returns how a call ended, or an error that says which guarantee was violated.
 pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnding, String> {
     if record.received > 1 || record.executed > record.received {
         return Err("the call was delivered more than once".to_owned());
@@ -87,8 +87,8 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
     }
 }
 
-/// Checks a call without a response. Its error may report `Unknown` for a call that was not
-/// executed, but never `NotSent` for one that was.
+/// Checks a call without a response. The error of the call may report `Unknown` if the server did
+/// not execute the call, but never `NotSent` if the server received it.
 fn check_lost_call(
     call: &CallPlan,
     record: &CallRecord,
@@ -115,7 +115,8 @@ fn check_lost_call(
     }
 }
 
-/// The shortest time after which the call may time out.
+/// Returns the shortest time after which the call may time out: its deadline or the default
+/// timeout.
 fn min_timeout(call: &CallPlan) -> Duration {
     let deadlines = Deadlines::default();
     let default = deadlines.call.min(deadlines.idle);

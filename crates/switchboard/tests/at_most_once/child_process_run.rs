@@ -1,7 +1,7 @@
 //! Runs one seed with a real child process: real pipes, real crashes, real time.
 //!
-//! The child writes two kinds of files into its working directory: a record of the messages it
-//! read, and per tool a file with one line for each execution.
+//! The child writes two kinds of files into its working directory. One file records the messages
+//! that the child read. For each tool, another file has one line per execution.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use crate::common::child;
 use crate::fault_plan::{CallPlan, ChildPlan};
 use crate::planned_call::make_call;
 
-/// Longer than any call of these seeds may take, with slack for a busy machine.
+/// A run that takes longer than this hangs. Longer than any call may take, with slack for a busy
+/// machine.
 const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 /// Name of the file in which the child records the messages it read.
 const RECORD: &str = "received";
@@ -67,7 +68,7 @@ async fn run_plan(host: &Host, plan: &ChildPlan) -> Result<EndingCounts, String>
     Ok(counts)
 }
 
-/// Kills the child after this time, if the plan says so.
+/// Kills the child after this time. Does nothing if `after` is `None`.
 async fn kill(tag: &str, after: Option<Duration>) {
     let Some(after) = after else { return };
     sleep(after).await;

@@ -1,4 +1,5 @@
-//! The plan of one seed: servers, calls and faults, generated before anything runs.
+//! The plan of one seed: servers, calls and faults. The plan is generated before the run of the
+//! seed starts.
 //!
 //! Pure: a seed always yields the same plan, so a failed seed can be repeated.
 
@@ -9,12 +10,13 @@ use switchboard_testkit::{Era, Script, Step};
 
 /// Maximum number of concurrent calls of one seed.
 const MAX_CALLS: usize = 16;
-/// Approximate bytes of one request or response.
+/// Approximate size of one request or response in bytes, without padding.
 const MESSAGE_BYTES: usize = 130;
-/// Approximate bytes that one side sends until the handshake and the tool listing are done.
+/// Approximate number of bytes that one side sends until the handshake and the tool listing are
+/// complete.
 const HANDSHAKE_BYTES: usize = 2_500;
-/// More bytes than the pipe between host and server holds. A write of this size blocks until the
-/// reader has read a part.
+/// A number of bytes that the pipe between host and server cannot hold. A write of this size blocks
+/// until the reader has read a part of it.
 const ABOVE_PIPE_CAPACITY: usize = 70_000;
 /// A stall longer than every call deadline of these seeds.
 const LONG_STALL: Duration = Duration::from_secs(90);
@@ -31,9 +33,10 @@ pub(crate) struct SeedPlan {
 #[derive(Debug)]
 pub(crate) struct ServerPlan {
     era: Era,
-    /// The server answers one request after the other.
+    /// The server answers each request before it reads the next one.
     is_serial: bool,
-    /// Faults of the n-th connection. Connections without a plan have no faults.
+    /// The faults of each connection, in the order in which the host opens connections. Further
+    /// connections have no faults.
     pub(crate) connections: Vec<ConnectionPlan>,
 }
 
@@ -42,7 +45,8 @@ pub(crate) struct ServerPlan {
 pub(crate) struct ConnectionPlan {
     /// The connection attempt fails.
     pub(crate) is_refused: bool,
-    /// The fault offsets count from the first call instead of from the start of the connection.
+    /// [`Fault::at`] counts bytes from the first call on. If false, it counts from the start of the
+    /// connection.
     pub(crate) starts_after_handshake: bool,
     /// Written bytes reach the server only when they are flushed.
     pub(crate) is_buffered: bool,
@@ -52,7 +56,8 @@ pub(crate) struct ConnectionPlan {
     pub(crate) to_host: Option<Fault>,
 }
 
-/// A fault in one direction. It occurs after `at` bytes.
+/// A fault in one direction of a connection. It occurs after `at` bytes have passed in that
+/// direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) at: usize,
@@ -61,7 +66,7 @@ pub(crate) struct Fault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// This direction ends. The other stays open.
+    /// This direction ends. The other direction stays open.
     HalfClose,
     /// Both directions end without an error.
     Close,
@@ -69,16 +74,16 @@ pub(crate) enum FaultKind {
     Reset,
     /// No bytes pass for this time.
     Stall(Duration),
-    /// No bytes pass from here on.
+    /// No more bytes pass, and the connection stays open.
     StallForever,
-    /// Written bytes are accepted and dropped.
+    /// Writes succeed, but their bytes are dropped.
     Discard,
 }
 
 #[derive(Debug)]
 pub(crate) struct CallPlan {
     pub(crate) server: usize,
-    /// A tool that no other call uses.
+    /// The name of a tool that no other call uses, so that the server's record identifies the call.
     pub(crate) tool: String,
     pub(crate) delay: Duration,
     pub(crate) deadline: Option<Duration>,
@@ -87,7 +92,7 @@ pub(crate) struct CallPlan {
     pub(crate) action: ServerAction,
 }
 
-/// What the server does with a call.
+/// What the server does when it receives a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerAction {
     Respond,
@@ -232,7 +237,7 @@ impl ConnectionPlan {
             ..Self::FAULTLESS
         };
         match rng.u8(..10) {
-            // Only the server's actions are faulty.
+            // The connection has no faults. Only the [`ServerAction`] of a call can cause one.
             0 | 1 => {}
             2..=5 => connection.to_server = Some(Fault::in_writes(rng, traffic)),
             6..=8 => connection.to_host = Some(Fault::in_reads(rng, traffic)),
@@ -304,8 +309,8 @@ impl CallPlan {
         }
     }
 
-    /// Adapts the call to real time: shorter delays, and deadlines that only a hanging call
-    /// reaches.
+    /// Adapts the call to real time: shortens the delays, and sets deadlines that only a call with
+    /// [`ServerAction::Hang`] reaches.
     fn in_real_time(self) -> Self {
         let deadline = if self.action == ServerAction::Hang {
             Duration::from_millis(300)
@@ -375,7 +380,7 @@ fn one_in(rng: &mut Rng, share: u8) -> bool {
     rng.u8(..share) == 0
 }
 
-/// Returns zero in most cases.
+/// Returns a random delay, which is zero in most cases.
 fn random_delay(rng: &mut Rng) -> Duration {
     match rng.u8(..8) {
         0..=4 => Duration::ZERO,

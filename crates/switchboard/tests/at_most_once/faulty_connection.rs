@@ -1,6 +1,7 @@
 //! A connection to an in-memory scripted server with planned faults.
 //!
-//! Invariant: a write that returns an error has accepted no byte, as `AsyncWrite` requires.
+//! Invariant: if a write returns an error, none of its bytes were accepted, as `AsyncWrite`
+//! requires.
 
 use std::io;
 use std::pin::Pin;
@@ -20,13 +21,15 @@ use crate::fault_plan::{ConnectionPlan, Fault, FaultKind};
 /// Switches the faults of all connections of a seed on and off.
 #[derive(Debug, Default)]
 pub(crate) struct FaultSwitch {
-    /// True from the first call on. Faults that start after the handshake count bytes from then.
+    /// True from the first call on. Faults with `starts_after_handshake` count bytes only while
+    /// this is true.
     pub(crate) is_armed: AtomicBool,
-    /// True after the calls. Later connections have no faults.
+    /// True after all calls have ended. Connections that are opened then have no faults.
     pub(crate) is_disabled: AtomicBool,
 }
 
-/// Connects to the server. The n-th connection has the faults of the n-th plan.
+/// Connects to the in-memory server. The n-th connection has the faults of the n-th
+/// [`ConnectionPlan`].
 pub(crate) struct FaultyConnector {
     server: MemoryServer,
     connections: Vec<ConnectionPlan>,
@@ -108,7 +111,7 @@ impl Disconnect {
     }
 }
 
-/// Counts the bytes of one direction and decides when its fault occurs.
+/// Counts the bytes of one direction and decides when the fault of that direction occurs.
 struct ByteGate {
     fault: Option<Fault>,
     passed: usize,
@@ -213,12 +216,13 @@ struct FaultyWriter<W> {
     gate: ByteGate,
     disconnect: Arc<Disconnect>,
     is_discarding: bool,
-    /// Accepted bytes that wait for a flush.
+    /// Bytes that were accepted and reach the server at the next flush. `None`: bytes are not
+    /// buffered.
     buffer: Option<Vec<u8>>,
 }
 
 impl<W: AsyncWrite + Unpin> FaultyWriter<W> {
-    /// Writes bytes to the server until the fault occurs.
+    /// Writes as many bytes to the server as may pass before the fault.
     fn poll_deliver(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.disconnect.closed.is_cancelled() {
             self.inner = None;

@@ -16,11 +16,12 @@ use crate::fault_plan::{CallPlan, SeedPlan};
 use crate::faulty_connection::{FaultSwitch, FaultyConnector};
 use crate::planned_call::{CallResult, make_call};
 
-/// Longer than any operation of a host may take.
+/// A run in which an operation of the host takes longer than this hangs. In simulated time.
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 /// How long a run waits after its last call, so that queued messages reach the server.
 const SETTLE_TIME: Duration = Duration::from_secs(10 * 60);
-/// Maximum time for a host to reconnect a server, including the delays between attempts.
+/// Maximum simulated time in which the host must reconnect a server, including the delays between
+/// attempts.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
 /// Runs a seed with its own paused clock and random generator.
@@ -115,8 +116,8 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Checks that the server responds again after the faults. If its connection may be stalled,
-    /// the test calls `reconnect`, because the host cannot detect a stall.
+    /// Checks that the server responds again after the faults have ended. If a connection of the
+    /// server may be stalled, calls `reconnect` first, because the host cannot detect a stall.
     async fn recover(&self, number: usize) -> Result<(), String> {
         let name = server_name(number);
         let tool = format!("mcp__{name}__probe");
@@ -163,7 +164,8 @@ impl<'p> Run<'p> {
         Ok(counts)
     }
 
-    /// Returns how often the server read the complete call, and how often it executed the call.
+    /// Returns how often the server read the complete request of the call, and how often it
+    /// executed the call.
     fn deliveries_of(&self, call: &CallPlan) -> (usize, usize) {
         let Some(server) = self.servers.get(call.server) else {
             return (0, 0);

@@ -1,4 +1,5 @@
-//! At-most-once delivery under random faults: before, during and after every part of a call.
+//! At-most-once delivery under random faults. A fault can occur before, during or after every part
+//! of a call.
 //!
 //! `SWITCHBOARD_SEED=n` runs only seed n and prints how its calls ended.
 
@@ -30,7 +31,7 @@ use switchboard::status::ConnectionStatus;
 use switchboard::{Event, Readiness};
 use switchboard_testkit::{MemoryServer, Script, repetitions};
 
-/// With at least this many calls, each `CallEnding` must occur at least once.
+/// If a test makes at least this many calls, each `CallEnding` must occur at least once.
 const CALLS_FOR_ALL_ENDINGS: usize = 800;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Makes one planned call.
+//! Makes one call as its plan says: with a delay, a deadline, and possibly dropped early.
 
 use std::future::IntoFuture as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::fault_plan::CallPlan;
 /// The result of a call; `None` if the caller dropped it.
 pub(crate) type CallResult = Option<Result<Output, CallError>>;
 
-/// Makes a call after its delay. Returns its result and its duration.
+/// Makes a call after the planned delay. Returns the result and the duration of the call.
 pub(crate) async fn make_call(
     host: &Host,
     server: String,

@@ -54,7 +54,7 @@ impl LocalServer for Calculator {
     }
 }
 
-/// Connects to a scripted server that runs in this process.
+/// A connector to a scripted server that runs in the test process.
 pub struct InMemory(pub MemoryServer);
 
 impl Connector for InMemory {
@@ -91,7 +91,7 @@ pub fn child(script: &Script, tag: &str) -> ServerConfig {
     ServerConfig::stdio(program, [script.to_json()]).env(TAG_VARIABLE, tag)
 }
 
-/// Returns an approved launch of this config under the name `server`.
+/// Returns the launch spec of a trusted server with this name and config.
 pub fn launch(server: &str, config: ServerConfig) -> LaunchSpec {
     LaunchSpec::trusted(name(server), config)
 }

@@ -27,7 +27,8 @@ use switchboard_testkit::{
 };
 use tempfile::TempDir;
 
-/// A directory with a user config and a project config. `tag` marks the processes of their servers.
+/// A directory with a user config and a project config. `tag` is in the environment of the servers
+/// of both files, so that tests can find their processes.
 struct Files {
     folder: TempDir,
     tag: String,
@@ -65,7 +66,7 @@ impl Files {
         load(&self.sources(), &|_: &str| None).config
     }
 
-    /// Returns an entry that runs a script.
+    /// Returns a config entry for a scripted server that runs this script.
     fn entry(&self, script: &Script) -> Value {
         json!({
             "command": scripted_server(),
@@ -74,7 +75,7 @@ impl Files {
         })
     }
 
-    /// Returns an entry whose server has the tools `pid` and `tool`.
+    /// Returns a config entry whose server has the tool `pid` and a tool with the name `tool`.
     fn entry_with_tool(&self, tool: &str) -> Value {
         self.entry(&Script::legacy().tool("pid").tool(tool))
     }
@@ -147,7 +148,7 @@ async fn reload_restarts_only_changed_servers() {
             "errors": {},
         })
     );
-    // Unchanged servers stay connected during the reload.
+    // A server whose entry did not change keeps its process and its session during the reload.
     assert_eq!(pid(&host, "same").await, same);
     assert_eq!(host.server_details("same").unwrap().generation.0, 1);
     assert_eq!(server_names(&host), ["new", "changed", "bad", "same"]);
@@ -306,7 +307,7 @@ async fn reload_affects_only_calls_to_removed_servers() {
 #[tokio::test]
 async fn call_waits_for_restarted_server() {
     let files = Files::new();
-    // The old process exits 200 ms after EOF. The new process starts after that.
+    // The old process exits 200 ms after EOF. The new process must not start before that.
     let slow_to_exit = Script::legacy().tool("t").on_eof([
         Step::DelayMs(200),
         Step::count(files.folder.path().join("left")),

@@ -1,8 +1,9 @@
-//! Reload under random edits of config files: real files, real child processes.
+//! Reload under random edits of config files, with real files and real child processes.
 //!
-//! The test writes a file in several parts and polls between them, on a simulated clock. It applies
-//! every config that the poller returns. After each poll the host must have the servers from before
-//! or after the edit, never a mixture. `SWITCHBOARD_SEED=n` runs only seed n.
+//! The test writes a file in several parts and polls the files after each part, on a simulated
+//! clock. It applies every config that the poller returns. After each poll the host must have
+//! either the servers from before the edit or those from after it, never a mixture.
+//! `SWITCHBOARD_SEED=n` runs only seed n.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -24,9 +25,11 @@ use crate::common::permissive;
 /// Number of edits per host.
 const EDITS: u32 = 20;
 const NAMES: [&str; 6] = ["ant", "bee", "cat", "dog", "eel", "fox"];
-/// Environment variable with the name and version of the server.
+/// The environment variable of each server process that holds the name and the version of the
+/// server.
 const SERVER_VARIABLE: &str = "SWITCHBOARD_TEST_SERVER";
-/// Longer than the time that a file must stay unchanged before it is read.
+/// Simulated pause before a poll. Longer than the time that a file must stay unchanged before the
+/// poller reads it.
 const SETTLE_TIME: Duration = Duration::from_millis(150);
 
 #[test]
@@ -58,7 +61,8 @@ fn chosen_seed() -> Option<u64> {
     Some(seed.parse().unwrap())
 }
 
-/// Counts over all edits. The test requires that the important ones are not zero.
+/// What happened in all edits. The test requires that `restarted`, `kept` and `with_diagnostics`
+/// are not zero.
 #[derive(Debug, Default)]
 struct EditCounts {
     edits: u32,
@@ -69,7 +73,7 @@ struct EditCounts {
     restarted: usize,
 }
 
-/// The servers of one file in order, each with its version.
+/// The names of the servers of one file, in file order. An edit of a server changes its version.
 type ServerVersions = Vec<(&'static str, u32)>;
 
 /// One of the two config files.
@@ -149,8 +153,9 @@ impl EditRun<'_> {
         for state in self.write_states(&old_text, &text) {
             state.write_to(&path);
             for _ in 0..self.rng.usize(..3) {
-                // These states may parse as a valid but wrong config. They are replaced before the
-                // settle time has passed, so the poller must not return them.
+                // An overwritten file may parse as a valid but wrong config, and a removed file is
+                // an empty config. The next state follows before the settle time has passed, so the
+                // poller must not return such a config.
                 let pause = match state {
                     WriteState::Overwritten(_) | WriteState::Removed => Duration::from_millis(10),
                     _ => SETTLE_TIME,
@@ -187,8 +192,8 @@ impl EditRun<'_> {
         }
     }
 
-    /// Checks that each expected server runs once, in its current version, and that unchanged
-    /// servers kept their process.
+    /// Checks that each server in `after` runs once, in its current version. A server that did not
+    /// change must have kept its process.
     async fn check_processes(
         &mut self,
         before: &ServerVersions,
@@ -233,7 +238,7 @@ impl EditRun<'_> {
         status.map(|server| server.name.to_string()).collect()
     }
 
-    /// Returns the servers of both files. If both contain a name, the first file wins.
+    /// Returns the servers of both files. If both files contain a name, the first file wins.
     fn merged_servers(&self) -> ServerVersions {
         let mut all = self.files[0].servers.clone();
         let overridden: Vec<_> = all.iter().map(|(name, _)| *name).collect();
@@ -242,7 +247,8 @@ impl EditRun<'_> {
         all
     }
 
-    /// Changes the servers of one file at random. In some cases nothing changes but the formatting.
+    /// Changes the servers of one file at random. In some cases only the formatting of the file
+    /// changes.
     fn change_servers(&mut self, index: usize) {
         self.next_version += 1;
         let servers = &mut self.files[index].servers;
@@ -282,14 +288,15 @@ impl EditRun<'_> {
         format!("// {comment}\n{{\"mcpServers\": {{\n{entries}{whitespace}}}}}\n")
     }
 
-    /// Returns the states that a file passes through while a new text replaces the old one.
+    /// Returns the states that a file passes through while the text `new` replaces the text `old`.
+    /// The last state is [`WriteState::Complete`].
     fn write_states(&mut self, old: &str, new: &str) -> Vec<WriteState> {
         let part = |rng: &mut Rng| new[..rng.usize(..new.len())].to_owned();
         let temporary = self.folder.path().join("draft");
         let mut states = match self.rng.u32(..6) {
-            // Written to a temporary file and renamed.
+            // The new text is written to a temporary file, which then replaces the file.
             0 => vec![WriteState::Renamed(temporary, new.to_owned())],
-            // Truncated, then written in parts.
+            // The file is truncated and then written in parts.
             1 => {
                 let mut cuts: Vec<_> = (0..3).map(|_| part(&mut self.rng)).collect();
                 cuts.sort_by_key(String::len);
@@ -298,17 +305,18 @@ impl EditRun<'_> {
                     .chain(parts)
                     .collect()
             }
-            // Overwritten in place: the end of the old text follows the beginning of the new text.
+            // The file is overwritten in place, so the end of the old text follows the beginning of
+            // the new text.
             2 => {
                 let part = part(&mut self.rng);
                 let rest = old.get(part.len()..).unwrap_or_default();
                 vec![WriteState::Overwritten(format!("{part}{rest}"))]
             }
-            // Removed and written again.
+            // The file is removed and written again.
             3 => vec![WriteState::Removed],
-            // Invalid JSON first, then corrected.
+            // The file first contains invalid JSON and is then corrected.
             4 => vec![WriteState::Part(new.replacen('{', "{{", 1))],
-            // Written at once.
+            // The file is written at once.
             _ => Vec::new(),
         };
         states.push(WriteState::Complete(new.to_owned()));

@@ -1,4 +1,5 @@
-//! Response bodies that are too long, compressed to bombs, or not as long as announced.
+//! Response bodies that exceed a limit, decompress to a huge size, or have another length than
+//! their headers announce.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -10,13 +11,14 @@ use crate::table::{
     responds_with_events, text, timed_out,
 };
 
-/// The beginning of a response whose text never ends.
+/// The beginning of a JSON-RPC response, up to the start of a text block. The test never sends the
+/// end of the text.
 const RESPONSE_START: &str =
     r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":""#;
 
 const TOO_LONG: &str = "longer than 16777216 bytes (limit `message_bytes`";
 
-/// A response head with these additional header lines, followed by this body.
+/// An HTTP 200 response with these additional header lines and this body.
 fn response(headers: &str, body: &str) -> RawStep {
     RawStep::send(format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{headers}\r\n{body}"
@@ -35,7 +37,7 @@ fn chunk() -> Vec<u8> {
     chunk
 }
 
-/// One mebibyte of the letter a, about one kilobyte as gzip.
+/// One mebibyte of the letter `a`, compressed with gzip to about one kilobyte.
 fn gzip_bomb() -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(&vec![b'a'; 1024 * 1024]).unwrap();
@@ -55,7 +57,8 @@ fn error_head(status: &str) -> RawStep {
     ))
 }
 
-/// The event stream of the 2024 transport: a valid `endpoint` event, then these steps.
+/// A server of the transport of 2024-11-05 whose event stream sends a valid `endpoint` event and
+/// then runs these steps.
 fn sse_2024_stream(steps: impl IntoIterator<Item = RawStep>) -> Case {
     let start = [
         head("text/event-stream"),

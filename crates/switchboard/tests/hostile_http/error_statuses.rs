@@ -1,4 +1,5 @@
-//! Error statuses: credentials echoed by the server, odd `Retry-After` values, endless 401 and 403.
+//! HTTP error statuses: error bodies that contain the credential, invalid `Retry-After` values, and
+//! servers that answer every request with 401 or 403.
 
 use switchboard_testkit::http::{Fault, RawStep};
 
@@ -11,7 +12,7 @@ fn error_with_credential() -> String {
     )
 }
 
-/// A response with this status and header, and the credential in its body.
+/// A response with this status and header whose body is [`error_with_credential`].
 fn echo_credential(status: &str, header: &str) -> Fault {
     let head = format!("HTTP/1.1 {status}\r\n{header}\r\nConnection: close\r\n\r\n");
     Fault::raw_steps([
@@ -38,15 +39,15 @@ fn busy(status: u16, wait: &'static str) -> Fault {
     Fault::status(status).header("Retry-After", wait)
 }
 
-/// Every call gets HTTP 429.
+/// The server answers the call with HTTP 429 and this `Retry-After`.
 fn busy_on_call(wait: &'static str) -> Case {
     Case::modern()
         .fault_on_work(busy(429, wait))
         .expects(error_response("HTTP 429"))
 }
 
-/// Every request gets HTTP 503 from the start. The host retries, but not more often than its
-/// backoff allows.
+/// The server answers every request with HTTP 503, beginning with the first. The host must retry,
+/// but not more often than its backoff allows.
 fn busy_from_start(wait: &'static str) -> Case {
     Case::modern()
         .fault_at_start(busy(503, wait).always())
@@ -58,7 +59,8 @@ fn busy_from_start(wait: &'static str) -> Case {
         })
 }
 
-/// Every request gets HTTP 401, and the auth provider always wants another try.
+/// Uses an auth provider that asks for a retry after every HTTP 401. Checks that the host limits
+/// the rate of refused requests.
 fn always_refused(case: Case) -> Case {
     case.with_retrying_provider().also_checks(|servers| {
         let requests = servers.hostile.requests();
@@ -155,7 +157,8 @@ cases! {
     h30_at_start_ten_years: "503 at startup, Retry-After is ten years" =>
         busy_from_start("315360000").also_checks(|servers| {
             let detail = servers.details().status.detail.unwrap();
-            // The maximum delay is ten minutes plus jitter.
+            // The host limits `Retry-After` to ten minutes. Every number in `detail` must be at
+            // most 900 (seconds).
             let seconds: Vec<u64> = detail
                 .split(|character: char| !character.is_ascii_digit())
                 .filter_map(|digits| digits.parse().ok())

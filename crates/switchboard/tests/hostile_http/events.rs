@@ -1,4 +1,5 @@
-//! Event streams: floods, missing responses, foreign messages, unusual framing.
+//! Event streams: floods of events, streams without a response, messages that belong to no request,
+//! and unusual line ends or fields.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn events(bytes: impl Into<Vec<u8>>) -> Case {
     responds_with_events([RawStep::send(bytes)])
 }
 
-/// A valid response as an event with these line ends.
+/// A valid response as an event whose lines end with `line_end`, followed by `last`.
 fn valid_event_with_line_ends(line_end: &str, last: &str) -> Case {
     events(format!(
         "event: message{line_end}data: {VALID_RESPONSE}{line_end}{last}"

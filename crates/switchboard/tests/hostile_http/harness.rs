@@ -1,5 +1,5 @@
-//! Runs one case with the hostile server and two healthy ones, and makes the checks that every case
-//! must pass.
+//! Runs one case with a hostile server and two healthy servers, and makes the checks that every
+//! case must pass.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const CASE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much later than its deadline a call may end on a busy machine.
 const SLACK: Duration = Duration::from_secs(8);
 
-/// Interval between two checks.
+/// Interval at which a loop checks a condition again.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Names of the healthy servers.
@@ -41,11 +41,11 @@ pub(crate) async fn lock_process() -> MutexGuard<'static, ()> {
     LOCK.lock().await
 }
 
-/// The servers of one case.
+/// The servers of one case: the hostile server and all servers that it could affect.
 pub(crate) struct TestServers {
     /// The hostile server.
     pub(crate) hostile: HttpServer,
-    /// A server that must receive no request.
+    /// A healthy server that is not in the config. It must not receive the credential.
     pub(crate) other: HttpServer,
     /// A server that accepts connections and sends nothing.
     pub(crate) silent: RawServer,
@@ -55,7 +55,7 @@ pub(crate) struct TestServers {
     pub(crate) start_time: Instant,
 }
 
-/// Runs a case. Panics if an expectation fails.
+/// Runs a case. Panics if the host behaves differently than the case expects.
 pub(crate) async fn run_case(name: &str, description: &str, case: Case) {
     println!("{name}: {description}");
     let _guard = lock_process().await;
@@ -150,12 +150,12 @@ impl TestServers {
         builder.start().unwrap()
     }
 
-    /// Details of the hostile server at the end of the case.
+    /// Returns the details of the hostile server at the end of the case.
     pub(crate) fn details(&self) -> ServerDetails {
         self.final_details.borrow().clone().unwrap()
     }
 
-    /// All bytes that the healthy servers received.
+    /// Returns all bytes that the healthy servers received.
     pub(crate) fn healthy_bytes(&self) -> Vec<u8> {
         self.healthy
             .each_ref()
@@ -206,8 +206,8 @@ async fn drive_hostile_server(servers: &TestServers, host: &Host, case: &mut Cas
         SessionAfter::Same => {
             assert_eq!(echo(host).await.unwrap(), "still here");
             assert_eq!(host.server_details("s").unwrap().generation, before);
-            // When the server closes its end of the idle connections, the client must close the
-            // pooled ones. A connection that the client leaked stays open.
+            // When the server closes its end of the idle connections, the client must close its
+            // pooled connections. A connection that the client leaked would stay open.
             servers.hostile.close_idle_connections();
             let settled = |server: &HttpServer| server.open_connections() <= MAX_IDLE_CONNECTIONS;
             servers
@@ -249,7 +249,8 @@ async fn echo(host: &Host) -> Result<String, CallError> {
     Ok(call.await?.to_text())
 }
 
-/// Calls the tool `work` of the hostile server and checks the outcome.
+/// Calls the tool `work` of the hostile server. Checks that the outcome is the expected one and
+/// that the call ends in time.
 async fn call(host: &Host, expected: Expected, case: &Case) {
     let start_time = Instant::now();
     let call = host.call("mcp__s__work", case.arguments.clone());
@@ -315,7 +316,7 @@ fn error_kind(error: &CallError) -> ErrorKind {
     }
 }
 
-/// The first 300 characters of a text.
+/// Returns the first 300 characters of a text.
 fn truncated(text: &str) -> String {
     text.chars().take(300).collect()
 }

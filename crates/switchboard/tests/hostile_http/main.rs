@@ -1,11 +1,11 @@
 //! Hostile HTTP servers: one test per case of a table.
 //!
-//! A case describes what a server on loopback does, which outcome its caller must see, and the
-//! state of the session afterwards. `harness` runs every case beside two healthy servers and checks
-//! that the healthy servers are not affected, nothing hangs, memory stays within its limit, no
-//! connection is left, and the credential of the hostile server reaches no other server and no
-//! message. The name of a case begins with a group and a number; `HTTP_BEHAVIOURS` and
-//! `LEGACY_BEHAVIOURS` list them.
+//! A case describes what a server on loopback does, which outcome the calls to that server must
+//! have, and the state of the session afterwards. `harness` runs every case in a host with two
+//! healthy servers. It checks that the healthy servers are not affected, nothing hangs, memory
+//! stays within the limit of the case, no connection is left, and the credential of the hostile
+//! server reaches no other server and no message. The name of a case begins with a group and the
+//! number of a behaviour; `HTTP_BEHAVIOURS` and `LEGACY_BEHAVIOURS` list them.
 //!
 //! Two modules are not table-driven: `matrix` combines credentials with every kind of redirect, and
 //! `many_servers` lets many servers fail at the same time.
@@ -35,8 +35,8 @@ mod timeouts;
 
 use std::collections::BTreeSet;
 
-/// Group h: what a hostile HTTP server does. Numbers that are missing were never assigned, or are
-/// covered elsewhere (OAuth logins, HTTP/2, unit tests of the HTTP client).
+/// Group h: what a hostile HTTP server does. Missing numbers were never assigned, or other tests
+/// cover them (OAuth logins, HTTP/2, unit tests of the HTTP client).
 const HTTP_BEHAVIOURS: [(u8, &str); 30] = [
     (1, "endless response bodies"),
     (2, "endless error bodies"),
@@ -105,7 +105,7 @@ fn every_hostile_behaviour_has_a_case() {
     );
 }
 
-/// The numbers of the case names of one group: 7 for `h07_trailers`.
+/// Returns the numbers in the case names of one group, such as 7 for `h07_trailers`.
 fn numbers(group: char, names: &[&str]) -> BTreeSet<u8> {
     let number = |name: &&str| {
         let name = name.strip_prefix(group)?;

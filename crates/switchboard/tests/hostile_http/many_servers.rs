@@ -26,7 +26,7 @@ use crate::table::head;
 const SERVERS: usize = 100;
 const BUCKET: Duration = Duration::from_millis(100);
 
-/// The times of connection attempts.
+/// Records the times of connection attempts.
 #[derive(Clone, Default)]
 struct Attempts(Arc<Mutex<Vec<Instant>>>);
 
@@ -42,7 +42,7 @@ impl Attempts {
     }
 }
 
-/// Maximum number of attempts within any 100 ms.
+/// Returns the largest number of attempts within any 100 ms. `times` must be sorted.
 fn max_per_bucket(times: &[Instant]) -> usize {
     let starts = times.iter().enumerate();
     let counts = starts.map(|(number, start)| {
@@ -52,7 +52,7 @@ fn max_per_bucket(times: &[Instant]) -> usize {
     counts.max().unwrap_or_default()
 }
 
-/// A server that refuses every connection.
+/// A connector to a server that refuses every connection. Records the attempts.
 struct Unreachable(Attempts);
 
 impl Connector for Unreachable {
@@ -74,7 +74,7 @@ async fn reconnects_are_spread_in_virtual_time() {
     tokio::time::sleep(Duration::from_secs(200)).await;
     let times = attempts.times();
     host.shutdown().await;
-    // The first round is not spread: all servers connect at once.
+    // The first attempts are not spread, because all servers connect at once when the host starts.
     for (round, times) in times.chunks(SERVERS).enumerate().skip(1) {
         let max = max_per_bucket(times);
         assert!(max <= SERVERS / 10, "{max} at once in round {round}");
@@ -86,7 +86,8 @@ async fn reconnects_are_spread_in_virtual_time() {
     assert!(last <= Duration::from_millis(2_500), "after {last:?}");
 }
 
-/// A server that answers every request with HTTP 503.
+/// Starts a server that answers every request with HTTP 503 and records when connections are
+/// opened.
 async fn busy_server(attempts: Attempts) -> (SocketAddr, JoinSet<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -105,8 +106,9 @@ async fn busy_server(attempts: Attempts) -> (SocketAddr, JoinSet<()>) {
     (address, tasks)
 }
 
-/// Checks the first two rounds of reconnects over sockets, in real time. A busy machine may delay
-/// several attempts until the same moment, so the test uses twice the number of servers.
+/// Checks the first two rounds of reconnects over sockets, in real time. On a busy machine,
+/// attempts that were due at different times may happen together. The test uses twice the number of
+/// servers, so that a few of these do not fail it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reconnects_are_spread_over_sockets() {
     let _guard = lock_process().await;
@@ -158,8 +160,8 @@ async fn call(host: &Host, number: usize) -> Result<String, switchboard::CallErr
     Ok(call.await?.to_text())
 }
 
-/// Checks that ten faulty servers, faulty from the start or after the connect, do not affect forty
-/// healthy ones.
+/// Checks that ten faulty servers do not affect forty healthy servers. The faults begin either at
+/// the start or after all servers have connected.
 async fn check_healthy_servers(from_the_start: bool) {
     let _guard = lock_process().await;
     let mut servers = Vec::new();

@@ -1,8 +1,9 @@
 //! Every kind of redirect on every transport: credentials go only to the configured server.
 //!
 //! The test combines six status codes, nine spellings of the target and all requests of the
-//! transports. For each combination the other server counts connections. It must see none, so no
-//! byte of a credential can have reached it.
+//! transports. Besides the configured servers there is one other server, which counts its
+//! connections. The count must stay zero, so no byte of a credential can have reached the other
+//! server.
 
 use std::time::Duration;
 
@@ -20,10 +21,11 @@ use crate::table::{CANARY, legacy, modern};
 
 const CODES: [u16; 6] = [300, 301, 302, 303, 307, 308];
 
-/// Returns the redirect target, given the server and the other server.
+/// Returns the target of a redirect. Gets the redirecting server and the other server, which must
+/// receive nothing.
 type TargetUrl = fn(&HttpServer, &HttpServer) -> String;
 
-/// Spellings of a redirect target.
+/// Spellings of a redirect target, each with a description.
 const TARGETS: [(&str, TargetUrl); 9] = [
     ("the same server, another path", |_, _| {
         "/another".to_owned()
@@ -52,7 +54,7 @@ const TARGETS: [(&str, TargetUrl); 9] = [
     }),
 ];
 
-/// The request that is answered with a redirect.
+/// The kind of request that the server answers with a redirect.
 #[derive(Clone, Copy, Debug)]
 enum Request {
     First,
@@ -85,7 +87,7 @@ impl Request {
         }
     }
 
-    /// Key of the requests that are redirected.
+    /// Returns the key that selects the requests to redirect.
     fn key(self) -> &'static str {
         match self {
             Self::First => "*",
@@ -97,7 +99,8 @@ impl Request {
     }
 }
 
-/// The servers for one request kind: one per code and target, and the other server.
+/// The servers for one kind of request: one redirecting server per status code and target, and the
+/// other server, which must receive nothing.
 struct RedirectServers {
     servers: Vec<(String, HttpServer)>,
     other: HttpServer,
@@ -176,7 +179,8 @@ async fn check_request(request: Request) {
     for (number, outcome) in futures_util::future::join_all(calls).await {
         let name = &fixture.servers[number].0;
         match (request, outcome) {
-            // Calls need neither the subscription nor the listen stream.
+            // Only the subscription, the listen stream or the end of the session was redirected, so
+            // the call succeeds.
             (Request::Subscription | Request::Stream | Request::DeleteSession, Ok(output)) => {
                 assert_eq!(output.to_text(), "right", "{name}");
             }

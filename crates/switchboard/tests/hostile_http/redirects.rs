@@ -1,7 +1,8 @@
-//! Redirects as the caller sees them. `matrix` covers all combinations.
+//! Redirects of tool calls, and the error that the caller of the tool gets. `matrix` covers all
+//! combinations of requests and redirects.
 //!
-//! The unit tests of the HTTP client, which have certificates, show that no redirect is followed
-//! from https to http.
+//! Redirects from https to http are covered by the unit tests of the HTTP client, which have
+//! certificates.
 
 use switchboard_testkit::http::Fault;
 

@@ -9,7 +9,7 @@ use crate::table::{
     responds_with, text,
 };
 
-/// A server with an additional tool whose input schema has these properties.
+/// A case with an additional tool whose input schema has these properties.
 fn with_tool(properties: &Value) -> Case {
     let schema = json!({"type": "object", "properties": properties});
     let tool = json!({"name": "odd", "inputSchema": schema});
@@ -18,7 +18,7 @@ fn with_tool(properties: &Value) -> Case {
         .expects(text("right"))
 }
 
-/// Expects that the tool is skipped with a note.
+/// Expects that the host skips the additional tool and adds a note to the server details.
 fn tool_is_skipped(properties: &Value) -> Case {
     with_tool(properties).also_checks(|servers| {
         let details = servers.details();
@@ -29,7 +29,8 @@ fn tool_is_skipped(properties: &Value) -> Case {
     })
 }
 
-/// Calls `work` with this argument, which the schema mirrors into a header.
+/// Calls `work` with this argument. The schema of `work` requires the host to repeat the argument
+/// as an HTTP header.
 fn mirrored(argument: &'static str) -> Case {
     let schema = json!({
         "type": "object",
@@ -56,7 +57,7 @@ fn mirrored(argument: &'static str) -> Case {
         })
 }
 
-/// A login page in HTML instead of a response.
+/// A response with HTTP 200 whose body is a login page in HTML.
 fn login_page() -> Fault {
     Fault::status(200)
         .header("Content-Type", "text/html; charset=utf-8")

@@ -9,14 +9,14 @@ use switchboard_testkit::http::{Fault, RawStep};
 use crate::harness::TestServers;
 use crate::table::{Case, Start, VALID_RESPONSE, head, text, timed_out};
 
-/// A server of the 2024 transport that announces this endpoint URL.
+/// A server of the transport of 2024-11-05 that announces this endpoint URL.
 fn endpoint(url: &'static str) -> Case {
     Case::sse()
         .before_start(|servers| servers.hostile.set_endpoint(url))
         .start_fails(Start::Failed("the endpoint URL"))
 }
 
-/// The same with an endpoint URL that belongs to another origin.
+/// A server of the transport of 2024-11-05 that announces an endpoint URL of another origin.
 fn endpoint_at_other_origin(url: fn(&TestServers) -> String) -> Case {
     Case::sse()
         .before_start(move |servers| servers.hostile.set_endpoint(&url(servers)))
@@ -24,7 +24,7 @@ fn endpoint_at_other_origin(url: fn(&TestServers) -> String) -> Case {
         .also_checks(|servers| assert_eq!(servers.other.connections(), 0))
 }
 
-/// A 2024 server whose event stream always begins with these steps.
+/// A server of the transport of 2024-11-05 whose event stream always begins with these steps.
 fn stream_starting_with(steps: impl IntoIterator<Item = RawStep>) -> Case {
     let steps = std::iter::once(head("text/event-stream")).chain(steps);
     Case::sse().fault_at_start(Fault::raw_steps(steps).on("GET").always())
@@ -49,7 +49,7 @@ fn session_ids(servers: &TestServers) -> BTreeSet<String> {
     ids.map(str::to_owned).collect()
 }
 
-/// A server that answers DELETE of the session with this fault.
+/// A server that answers the DELETE request that ends the session with this fault.
 fn delete_fails_with(fault: Fault) -> Case {
     Case::legacy()
         .expects(text("right"))

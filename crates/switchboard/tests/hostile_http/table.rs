@@ -16,34 +16,35 @@ use crate::harness::TestServers;
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
-/// The credential of the hostile server. It may reach no other server and no message.
+/// The credential of the hostile server. It must not reach another server, an error message or a
+/// note.
 pub(crate) const CANARY: &str = "canary-5d41402abc4b2a76b9719d911017c592";
 
-/// One hostile server, and the expected behaviour of the host.
+/// A hostile server, the calls to make, and the expected behaviour of the host.
 pub(crate) struct Case {
     pub(crate) script: Script,
     pub(crate) mode: Mode,
     pub(crate) kind: RemoteKind,
-    /// URL of the config entry, if it differs from the URL of the server.
+    /// The URL in the config entry. `None`: the URL of the hostile server.
     pub(crate) url: Option<UrlFn>,
-    /// Actions before the host starts (`before_start`) and after the server is connected.
+    /// `before_start` runs before the host starts, `after_connect` after the server is connected.
     pub(crate) before_start: Vec<Action>,
     pub(crate) after_connect: Vec<Action>,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
-    /// Timeouts of the config entry.
+    /// The timeouts in the config entry.
     pub(crate) call_timeout: Duration,
     pub(crate) startup_timeout: Duration,
     pub(crate) credential: CredentialSource,
     pub(crate) start: Start,
-    /// Expected outcomes of consecutive calls of `work`.
+    /// The calls of `work` to make one after another, each with its expected outcome.
     pub(crate) calls: Vec<Expected>,
     pub(crate) arguments: Value,
-    /// State of the session after the calls.
+    /// Expected state of the session after the calls.
     pub(crate) session_after: SessionAfter,
     /// Maximum growth of the host's memory, in bytes.
     pub(crate) memory: u64,
-    /// Additional checks after shutdown.
+    /// Additional checks that run after the shutdown of the host.
     pub(crate) checks: Vec<Check>,
 }
 
@@ -56,9 +57,9 @@ pub(crate) enum Start {
     Connected,
     /// Connected, but the tool listing failed; the error contains this text.
     ListingFailed(&'static str),
-    /// Failed for good; the error contains this text.
+    /// Failed, and the host does not retry; the error contains this text.
     Failed(&'static str),
-    /// Waiting for a retry; the error contains this text.
+    /// Failed, and the host will retry; the error contains this text.
     Retried(&'static str),
     NeedsLogin,
     /// Any status except connected.
@@ -72,11 +73,11 @@ pub(crate) enum Expected {
     Text(&'static str),
     /// An error of this kind that contains this text.
     Error(ErrorKind, &'static str),
-    /// Any error that guarantees that the call was not executed.
+    /// Any error that guarantees that the server did not execute the call.
     NotExecuted,
 }
 
-/// The kinds of `CallError` that cases distinguish.
+/// The variants of `CallError` that cases distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
     InvalidResponse,
@@ -88,7 +89,7 @@ pub(crate) enum ErrorKind {
     Other,
 }
 
-/// Where the credential comes from.
+/// Where the host gets the credential of the hostile server from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CredentialSource {
     /// A header of the config entry.
@@ -96,7 +97,7 @@ pub(crate) enum CredentialSource {
     RetryingProvider,
 }
 
-/// An auth provider that retries after every refusal.
+/// An auth provider that asks the host to retry after every refusal.
 pub(crate) struct RetryingProvider;
 
 impl AuthProvider for RetryingProvider {
@@ -120,7 +121,7 @@ pub(crate) enum SessionAfter {
     Same,
     /// A new session answers the next call.
     New,
-    /// No usable session.
+    /// No session is open.
     Ended,
 }
 
@@ -152,7 +153,8 @@ pub(crate) fn not_executed() -> Expected {
     Expected::NotExecuted
 }
 
-/// The tools of every case: `work`, which misbehaves, and `echo`, which works.
+/// Adds the tools of every case: `work`, which the faults of the case affect, and `echo`, which
+/// works.
 fn with_tools(script: Script) -> Script {
     script
         .tool("work")
@@ -168,11 +170,11 @@ pub(crate) fn legacy() -> Script {
     with_tools(Script::legacy())
 }
 
-/// A valid JSON response to the current request.
+/// A valid JSON-RPC response to the request that is being answered.
 pub(crate) const VALID_RESPONSE: &str =
     r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}"#;
 
-/// A response head whose body ends with the connection.
+/// The head of a response whose body ends when the connection closes. `kind` is the content type.
 pub(crate) fn head(kind: &str) -> RawStep {
     RawStep::send(format!(
         "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n"
@@ -231,7 +233,7 @@ impl Case {
         Self::new(legacy(), Mode::SSE, RemoteKind::Http)
     }
 
-    /// A server of the 2024 transport.
+    /// A server of the transport of 2024-11-05.
     pub(crate) fn sse() -> Self {
         Self::new(legacy(), Mode::LegacySse, RemoteKind::Sse)
     }
@@ -286,14 +288,14 @@ impl Case {
         self
     }
 
-    /// Expects that no session is established.
+    /// Expects that the start fails as `start` says. Does not expect a usable session afterwards.
     pub(crate) fn start_fails(mut self, start: Start) -> Self {
         self.start = start;
         self.session_after = SessionAfter::Ended;
         self
     }
 
-    /// Expects any status except connected.
+    /// Expects that no session is established; any status except connected is allowed.
     pub(crate) fn gets_no_session(mut self) -> Self {
         self.start = Start::NotConnected;
         self.session_after = SessionAfter::Ended;

@@ -7,12 +7,12 @@ use switchboard_testkit::http::{Fault, RawStep};
 use crate::harness::TestServers;
 use crate::table::{Case, Start, outcome_unknown, text, timed_out};
 
-/// One byte every 100 ms.
+/// Sends the response at one byte every 100 ms.
 fn one_byte_at_a_time() -> Fault {
     Fault::slow(1, Duration::from_millis(100))
 }
 
-/// Checks that the server received the call once and did not execute it.
+/// Checks that the server received the call of `work` once and did not execute it.
 fn received_once(servers: &TestServers) {
     assert_eq!(
         servers.hostile.requests_with("tools/call").len() - echo_calls(servers),

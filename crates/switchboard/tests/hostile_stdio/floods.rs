@@ -1,8 +1,8 @@
 //! Back-pressure and isolation: a slow, blocked or flooding server affects no other server, and no
 //! queue grows past its limit.
 //!
-//! The counts come from the record that the server writes, or from the public API.
-//! `SWITCHBOARD_REPEAT` sets the length of the floods in a full run.
+//! The tests count messages with the record that the server writes, or with the public API of the
+//! host. In a full run, `SWITCHBOARD_REPEAT` sets the number of messages of the floods.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,13 +28,14 @@ use crate::common::{child, launch, permissive};
 use crate::harness::lock_process;
 
 const MIB: u64 = 1024 * 1024;
-/// Maximum duration of a CI run on a busy machine. Full runs get more time.
+/// Maximum duration of one step of a test on a busy machine. Floods of 100,000 or more messages get
+/// more time.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
-/// Maximum growth of memory during a flood.
+/// Maximum growth of memory during a flood, in bytes.
 const MAX_GROWTH: u64 = 8 * MIB;
 
-/// A host with one flooding server `s` and one healthy server `h`.
+/// A host with a server `s` that floods it and a healthy server `h`.
 struct FloodFixture {
     host: Host,
     tag: String,
@@ -89,7 +90,7 @@ fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
     limits
 }
 
-/// A server that runs these steps when `work` is called.
+/// The script of a server that runs these steps when `work` is called.
 fn on_work(steps: impl IntoIterator<Item = Step>) -> Script {
     Script::legacy()
         .tool("work")
@@ -111,7 +112,8 @@ fn log_messages_of(bytes: usize, count: u32) -> Step {
     Step::repeated_bytes(&format!("{message}\n"), u64::from(count))
 }
 
-/// Runs a flood of `count` messages and returns its output. Checks time and memory.
+/// Runs a flood of `count` messages and returns the output of `flood`. Fails if the flood takes too
+/// much time or memory.
 async fn run_flood<T>(count: u32, flood: impl Future<Output = T>) -> T {
     let memory = PeakMemory::begin();
     // The time limit grows with the number of messages.
@@ -130,7 +132,7 @@ async fn stress_floods_of_notifications_do_not_block() {
     let script = on_work([log_messages(count), Step::text("done")]);
     let limits = limits(|limits| {
         limits.event_backlog = BACKLOG as usize;
-        // Every log message becomes an event.
+        // At this rate limit, every log message becomes an event.
         limits.log_messages_per_second = usize::MAX;
     });
     let fixture = FloodFixture::open(&script, |builder| builder.limits(limits)).await;
@@ -141,7 +143,7 @@ async fn stress_floods_of_notifications_do_not_block() {
     let Some(Event::Missed { count: missed }) = events.next().await else {
         panic!("no `Missed` event");
     };
-    // The channel may round its capacity up to a power of two.
+    // The event channel may round its capacity up to a power of two.
     assert!(
         missed >= u64::from(count - 2 * BACKLOG),
         "{missed} of {count}"
@@ -151,7 +153,8 @@ async fn stress_floods_of_notifications_do_not_block() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_log_events_use_bounded_memory() {
-    // Twice the memory limit. More would take long, because large notifications are throttled.
+    // The messages are about twice as large as `MAX_GROWTH`. A larger flood would take long,
+    // because the host throttles large notifications.
     const COUNT: u32 = 300;
     let script = on_work([log_messages_of(60_000, COUNT), Step::text("done")]);
     let limits = limits(|limits| limits.log_messages_per_second = usize::MAX);
@@ -207,7 +210,8 @@ async fn stress_floods_of_progress_do_not_block() {
         while received.load(Ordering::SeqCst) == 0 {
             sleep(POLL).await;
         }
-        // The server writes the flood with one step, so it answers this call after the flood.
+        // The server writes the whole flood in one step, so it answers this `echo` call after the
+        // flood.
         let echo = fixture.host.call("mcp__s__echo", json!({"message": "hi"}));
         assert_eq!(echo.await.unwrap().to_text(), "hi");
         fixture.check_healthy().await;
@@ -258,7 +262,8 @@ async fn non_reading_server_fills_only_its_queue() {
         .iter()
         .filter(|outcome| matches!(outcome, Err(CallError::TimedOut { .. })));
     assert_eq!(timed_out.count(), CALLS, "{outcomes:?}");
-    // The write queue, one batch that is being written, and the buffers of the pipe and the server.
+    // The sum of the write queue, one batch that is being written, the buffers of the pipe and of
+    // the server, and some slack.
     let max = 1_000_000 + 256 * 1024 + 128 * 1024 + 4 * LOAD;
     let written = written.0.load(Ordering::SeqCst);
     assert!(written * LOAD <= max, "{written} lines were queued");
@@ -269,7 +274,7 @@ async fn non_reading_server_fills_only_its_queue() {
     fixture.close().await;
 }
 
-/// Counts the large lines that were queued for a server.
+/// Counts the lines above 20,000 bytes that the host queued for a server.
 #[derive(Default)]
 struct LargeLineCount(AtomicUsize);
 
@@ -308,7 +313,7 @@ async fn change_notifications_are_coalesced_without_loss() {
     let list_requests = record
         .iter()
         .filter(|message| message["method"] == "tools/list");
-    // One listing at the start, then at most ten per second.
+    // One listing at the start, then at most ten per second, and two of slack.
     let max = 3 + start_time.elapsed().as_millis() / 100;
     assert!(
         (list_requests.count() as u128) <= max,
@@ -317,7 +322,8 @@ async fn change_notifications_are_coalesced_without_loss() {
     fixture.close().await;
 }
 
-/// Starts a host with these hostile servers and `healthy` healthy ones named `h0`, `h1`, ….
+/// Starts a host with these hostile servers, named `s0`, `s1`, …, and `healthy` healthy servers,
+/// named `h0`, `h1`, ….
 async fn start_host(hostile: Vec<ServerConfig>, healthy: usize, tag: &str) -> Host {
     let mut builder = permissive().deadlines(short_exit_deadlines());
     for (number, config) in hostile.into_iter().enumerate() {

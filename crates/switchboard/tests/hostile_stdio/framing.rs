@@ -4,16 +4,16 @@ use switchboard_testkit::Step;
 
 use crate::table::{Case, invalid_response, legacy, text, timed_out, valid_response};
 
-/// A response with one text, split before and after the text.
+/// The parts of a response with one text block: before and after the text.
 const BEFORE: &str = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":""#;
 const AFTER: &str = r#""}]}}"#;
 
-/// A response whose text contains these bytes.
+/// A response whose text consists of these bytes.
 fn response_containing(bytes: &[u8]) -> [Step; 3] {
     [Step::bytes(BEFORE), Step::binary(bytes), Step::raw(AFTER)]
 }
 
-/// These bytes, then a valid response.
+/// Writes these bytes, then a valid response.
 fn before_response(bytes: &[u8]) -> [Step; 2] {
     [Step::binary(bytes), valid_response()]
 }

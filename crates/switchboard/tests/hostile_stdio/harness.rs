@@ -1,5 +1,5 @@
-//! Runs one case with the hostile server and two healthy ones, and makes the checks that every case
-//! must pass.
+//! Runs one case with a hostile server and two healthy servers, and makes the checks that every
+//! case must pass.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const CASE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much later than its deadline a call may end on a busy machine.
 const SLACK: Duration = Duration::from_secs(8);
 
-/// Interval between two checks.
+/// Interval at which a loop checks a condition again.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Names of the healthy servers, one per era.
@@ -42,7 +42,7 @@ pub(crate) async fn lock_process() -> MutexGuard<'static, ()> {
 /// A host with one hostile and two healthy servers.
 pub(crate) struct TestHost {
     host: Host,
-    /// Working directory of the hostile server. Contains `home`.
+    /// The working directory of the hostile server. Contains the directory `home`.
     folder: TempDir,
     tag: String,
     /// The last output of each tool of the hostile server.
@@ -51,7 +51,7 @@ pub(crate) struct TestHost {
     pub(crate) start_time: Instant,
 }
 
-/// Runs a case. Panics if an expectation fails.
+/// Runs a case. Panics if the host behaves differently than the case expects.
 pub(crate) async fn run_case(name: &str, description: &str, case: Case) {
     println!("{name}: {description}");
     let _guard = lock_process().await;
@@ -117,7 +117,7 @@ impl TestHost {
             let script = script.tool("echo").tool("pid");
             builder = builder.launch(launch(name, child(&script, &tag)));
         }
-        // A server that does not start would be retried forever.
+        // Without this option, the host would retry a server that does not start forever.
         if case.final_state == FinalState::NotRunning {
             builder = builder.no_reconnect();
         }
@@ -160,7 +160,8 @@ impl TestHost {
         assert!(error.contains(message), "no {message:?} in: {error}");
     }
 
-    /// Calls a tool of the hostile server and checks the outcome.
+    /// Calls a tool of the hostile server. Checks that the outcome is the expected one and that the
+    /// call ends in time.
     async fn call(&self, tool: &str, expected: Expected, case: &Case) {
         let start_time = Instant::now();
         let call = self.host.call(format!("mcp__s__{tool}"), json!({}));
@@ -195,7 +196,7 @@ impl TestHost {
         }
     }
 
-    /// Waits until a new process of the hostile server responds.
+    /// Waits until the hostile server responds with another pid than `before`.
     async fn wait_for_new_process(&self, before: Option<String>) {
         loop {
             match self.pid("s").await {
@@ -205,13 +206,13 @@ impl TestHost {
         }
     }
 
-    /// The pid of a server, as its tool `pid` reports it.
+    /// Returns the pid of a server, as the server's tool `pid` reports it.
     async fn pid(&self, server: &str) -> Result<String, CallError> {
         loop {
             let call = self.host.call(format!("mcp__{server}__pid"), json!({}));
             match call.await {
-                // Some cases have a short call timeout. On a busy machine `pid` may exceed it, so
-                // try again.
+                // Some cases have a short call timeout. On a busy machine the call of `pid` may
+                // exceed that timeout, so try again.
                 Err(CallError::TimedOut { .. }) => {}
                 outcome => return outcome.map(|output| output.to_text()),
             }
@@ -242,23 +243,23 @@ impl TestHost {
             stderr,
             ..
         } = self.details();
-        // The config itself is not checked: the script in its arguments contains the secret.
+        // The config entry is not checked, because the script in its arguments contains the secret.
         let texts = [status.error, status.detail, stderr, Some(notes.join("\n"))];
         let texts: Vec<_> = texts.into_iter().flatten().collect();
         assert!(!texts.join("\n").contains(secret), "{texts:?}");
     }
 
-    /// Details of the hostile server.
+    /// Returns the details of the hostile server.
     pub(crate) fn details(&self) -> ServerDetails {
         self.host.server_details("s").unwrap()
     }
 
-    /// The last output of a tool of the hostile server.
+    /// Returns the last output of a tool of the hostile server.
     pub(crate) fn last_output(&self, tool: &str) -> String {
         self.outputs.borrow().get(tool).cloned().unwrap()
     }
 
-    /// Working directory of the hostile server.
+    /// Returns the working directory of the hostile server.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -271,7 +272,7 @@ impl TestHost {
     }
 }
 
-/// The config entry of the hostile server.
+/// Returns the config entry of the hostile server.
 fn hostile(case: &Case, folder: &Path, tag: &str) -> ServerConfig {
     let config = match &case.launch {
         Launch::Script(script) => child(script, tag),
@@ -286,7 +287,7 @@ fn hostile(case: &Case, folder: &Path, tag: &str) -> ServerConfig {
         .fold(config, |config, (name, value)| config.env(*name, *value))
 }
 
-/// The environment of the host: `PATH`, `HOME`, and a secret that no child may see.
+/// Returns the environment of the host: `PATH`, `HOME`, and a secret that no child may inherit.
 #[expect(
     clippy::disallowed_methods,
     reason = "the host inherits the test's `PATH`"
@@ -313,7 +314,7 @@ fn error_kind(error: &CallError) -> ErrorKind {
     }
 }
 
-/// The first 300 characters of a text.
+/// Returns the first 300 characters of a text.
 fn truncated(text: &str) -> String {
     text.chars().take(300).collect()
 }

@@ -6,7 +6,7 @@ use crate::table::{
     Case, ErrorKind, Expected, error_response, legacy, text, timed_out, valid_response,
 };
 
-/// A wrong response with this id.
+/// A response with the text `wrong` and this id.
 fn wrong(id: &str) -> Step {
     Step::raw(&format!(
         r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"wrong"}}]}}}}"#
@@ -17,7 +17,8 @@ fn wrong_first(id: &str) -> Case {
     Case::on_work([wrong(id), valid_response()]).expects(text("right"))
 }
 
-/// Only a wrong response. The timeout error mentions the unknown id.
+/// The server sends only a response with this unknown id. The call times out, and the error
+/// mentions unknown ids.
 fn only_unknown_id(id: &str) -> Case {
     Case::on_work([wrong(id)])
         .call_timeout(300)

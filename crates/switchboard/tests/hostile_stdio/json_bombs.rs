@@ -1,8 +1,8 @@
 //! JSON that is small on the wire and large in memory, as a tool result and as a page of tools.
 //!
-//! In an optimised build each bomb must need at most 64 MiB of memory and 150 ms of CPU time; the
-//! benchmark measures that. These tests run unoptimised code: the memory limit is the same, the
-//! time limit is ten times higher.
+//! In an optimised build each bomb must need at most 64 MiB of memory and 150 ms of CPU time. The
+//! benchmark in `bench/src/parts/bombs.rs` measures that. These tests run unoptimised code, with
+//! the same memory limit and ten times the CPU time.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::harness::lock_process;
 
 const MAX_MEMORY: u64 = 64 * 1024 * 1024;
 const MAX_CPU_TIME: Duration = Duration::from_millis(150);
-/// Unoptimised code may take this many times longer.
+/// Unoptimised code may take this many times [`MAX_CPU_TIME`].
 const SLACK: u32 = 10;
 /// Maximum duration of a test, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,10 +24,11 @@ const POLL: Duration = Duration::from_millis(20);
 
 const MIB: u64 = 1024 * 1024;
 
-/// Steps that write about this many bytes of JSON.
+/// Returns steps that write about this many bytes of JSON.
 type Bomb = fn(u64) -> Vec<Step>;
 
-/// Text of the expected error; `None` if the JSON is large but within the limits.
+/// A text that the expected error contains. `None` if the JSON is large but within the limits, so
+/// that no error is expected.
 type ExpectedError = Option<&'static str>;
 
 const TOO_MANY_NODES: ExpectedError =
@@ -82,7 +83,7 @@ fn deep(bytes: u64) -> Vec<Step> {
     ]
 }
 
-/// Steps that write one line with a bomb in it.
+/// Returns steps that write `before`, the bomb and `after` as one line.
 pub(crate) fn line(before: &str, bomb: Vec<Step>, after: &str) -> Vec<Step> {
     let mut steps = vec![Step::bytes(before)];
     steps.extend(bomb);
@@ -94,7 +95,7 @@ pub(crate) fn work_and_echo() -> Script {
     Script::legacy().tool("work").tool("echo")
 }
 
-/// Memory and CPU time since the start of the measurement.
+/// Measures memory and CPU time since [`Cost::begin`].
 pub(crate) struct Cost {
     memory: PeakMemory,
     cpu: Duration,
@@ -126,7 +127,7 @@ pub(crate) async fn host_of(script: &Script, tag: &str) -> Host {
     host
 }
 
-/// Checks that the session still works: the first process responds.
+/// Checks that the first session of the server still works. Then shuts the host down.
 async fn check_usable(host: &Host, tag: &str) {
     let call = host.call("mcp__s__echo", json!({"message": "still here"}));
     assert_eq!(call.await.unwrap().to_text(), "still here");
@@ -135,7 +136,8 @@ async fn check_usable(host: &Host, tag: &str) {
     assert_no_process_left(tag).await;
 }
 
-/// Sends the bomb as a tool result. The call fails and names the limit.
+/// Sends the bomb as a tool result. The call must fail with the expected error, or succeed if none
+/// is expected.
 async fn in_result(bomb: Vec<Step>, expected: ExpectedError) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[],"structuredContent":"#;
     let script = work_and_echo().on("tools/call work", line(before, bomb, "}}"));
@@ -157,8 +159,8 @@ async fn in_result(bomb: Vec<Step>, expected: ExpectedError) {
     check_usable(&host, &tag).await;
 }
 
-/// Sends the bomb as a page of tools. The listing fails and names the limit; the next listing
-/// succeeds.
+/// Sends the bomb as a page of tools. The listing must fail with the expected error and the next
+/// listing must succeed. If no error is expected, the first listing must succeed.
 async fn in_tool_page(bomb: Vec<Step>, expected: ExpectedError) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"tools":[{"name":"big","inputSchema":{"type":"object","default":"#;
     let script = work_and_echo().on(
@@ -188,7 +190,7 @@ async fn in_tool_page(bomb: Vec<Step>, expected: ExpectedError) {
     check_usable(&host, &tag).await;
 }
 
-/// Defines two tests for each bomb.
+/// Defines two tests for each bomb: as a tool result and as a page of tools.
 macro_rules! bombs {
     ($($name:ident: $bomb:expr, $bytes:expr, $expected:expr;)+) => {
         $(
@@ -215,7 +217,7 @@ macro_rules! bombs {
     };
 }
 
-/// The largest bomb that fits into a message.
+/// The size of the largest bomb that fits into a message, in bytes.
 const MAX_BOMB_BYTES: u64 = 16 * MIB - 128 * 1024;
 
 bombs! {

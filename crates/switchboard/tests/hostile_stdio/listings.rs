@@ -5,7 +5,7 @@ use switchboard_testkit::{Cursors, Script, Step};
 use crate::harness::TestHost;
 use crate::table::{Case, legacy, text, valid_response};
 
-/// A server with these cursors. The first page contains all three tools.
+/// A server whose tool listing returns these cursors. The first page contains all three tools.
 fn pages(cursors: Cursors, cursor_bytes: usize) -> Case {
     let script = Script {
         cursor_bytes,

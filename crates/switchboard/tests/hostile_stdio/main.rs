@@ -1,10 +1,11 @@
 //! Hostile stdio servers: one test per case of a table.
 //!
 //! A case describes what a real child process does (a script that `scripted-server` runs), which
-//! outcome its caller must see, and the state of the server afterwards. `harness` runs every case
-//! beside two healthy servers and checks that the healthy servers are not affected, nothing hangs,
-//! memory stays within its limit, and no process is left. The name of a case begins with `s` and a
-//! number; `STDIO_BEHAVIOURS` lists the numbers.
+//! outcome the calls to that server must have, and the state of the server afterwards. `harness`
+//! runs every case in a host with two healthy servers. It checks that the healthy servers are not
+//! affected, nothing hangs, memory stays within the limit of the case, and no process is left. The
+//! name of a case begins with `s` and the number of a behaviour; `STDIO_BEHAVIOURS` lists the
+//! numbers.
 //!
 //! Three modules are not table-driven: `json_bombs` and `many_items` measure the cost of hostile
 //! JSON, `floods` checks back-pressure and isolation.
@@ -37,7 +38,7 @@ mod unsolicited_messages;
 
 use std::collections::BTreeSet;
 
-/// What a hostile stdio server does. Numbers that are missing were never assigned.
+/// What a hostile stdio server does. Missing numbers were never assigned.
 const STDIO_BEHAVIOURS: [(u8, &str); 39] = [
     (1, "lines without an end"),
     (2, "lines far above the limit"),
@@ -97,7 +98,7 @@ fn every_hostile_behaviour_has_a_case() {
     assert_eq!(numbers, STDIO_BEHAVIOURS.map(|(number, _)| number).into());
 }
 
-/// The number of a case name: 7 for `s07_image_of_8_mib`.
+/// Returns the number in a case name, such as 7 for `s07_image_of_8_mib`.
 fn number(name: &str) -> u8 {
     let digits = name
         .strip_prefix('s')

@@ -6,7 +6,7 @@ use crate::table::{Case, invalid_response, text, timed_out, valid_response};
 
 const TEXT: &str = r#"{"content":[{"type":"text","text":"right"}]}"#;
 
-/// A line with these members of a JSON-RPC message.
+/// A line with a JSON-RPC message that has these members.
 fn message(members: &str) -> Step {
     Step::raw(&format!("{{\"jsonrpc\":\"2.0\",{members}}}").replace("TEXT", TEXT))
 }

@@ -1,5 +1,5 @@
-//! Messages within the node limit that contain about a million content blocks or tools. The memory
-//! and CPU limits are those of `json_bombs`.
+//! Messages with about a million content blocks or tools, just below the limit on JSON values per
+//! message. The memory and CPU limits are those of `json_bombs`.
 
 use serde_json::json;
 use switchboard::Host;
@@ -8,11 +8,11 @@ use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 use crate::harness::lock_process;
 use crate::json_bombs::{Cost, host_of, line, work_and_echo};
 
-/// Just below the maximum number of JSON values in one message.
+/// A number just below the limit `json_nodes`, the maximum number of JSON values in one message.
 const VALUES: u64 = 990_000;
 
-/// Starts a host with this server, runs `action`, and checks memory and CPU time. The text that
-/// `action` returns must name a limit.
+/// Starts a host with this server, runs `action`, and checks memory and CPU time. `action` returns
+/// the error or the notes, which must name the limit that was exceeded.
 async fn check_cost(script: Script, action: impl AsyncFnOnce(&Host) -> String) {
     let _guard = lock_process().await;
     let tag = unique_tag();
@@ -28,7 +28,7 @@ async fn check_cost(script: Script, action: impl AsyncFnOnce(&Host) -> String) {
     assert_no_process_left(&tag).await;
 }
 
-/// Checks a result with about a million blocks.
+/// Checks a tool result with about a million elements of this kind.
 async fn check_content_blocks(element: &str) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":["#;
     let content = vec![Step::repeated_bytes(element, VALUES)];
@@ -42,7 +42,7 @@ async fn check_content_blocks(element: &str) {
     .await;
 }
 
-/// Checks a page with this many tools.
+/// Checks a page of tools that contains this element `times` times.
 async fn check_tool_page(element: &str, times: u64) {
     let before = r#"{"jsonrpc":"2.0","id":$ID,"result":{"tools":["#;
     let tools = vec![Step::repeated_bytes(element, times)];

@@ -1,4 +1,4 @@
-//! Servers that do not respond, or only with progress.
+//! Servers that never respond, or only send progress notifications.
 
 use switchboard_testkit::{Era, Script, Step};
 

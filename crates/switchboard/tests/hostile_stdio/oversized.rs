@@ -1,4 +1,5 @@
-//! Oversized messages. Cases use the default limits unless they set others.
+//! Messages that exceed a limit on their size. A case uses the default limits unless it sets other
+//! limits.
 
 use switchboard_testkit::Step;
 

@@ -18,7 +18,7 @@ fn with_grandchild(grandchild: Grandchild) -> Case {
     .expects(text("right"))
 }
 
-/// A file of the host without the close-on-exec flag.
+/// Opens a file without the close-on-exec flag. No child may inherit it.
 fn inheritable_file() -> File {
     let file = tempfile::tempfile().unwrap();
     fcntl_setfd(&file, FdFlags::empty()).unwrap();

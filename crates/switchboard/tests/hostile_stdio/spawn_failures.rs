@@ -16,7 +16,8 @@ fn file(folder: &Path, text: &str, mode: u32) -> ServerConfig {
     ServerConfig::stdio(path.to_str().unwrap(), [""; 0])
 }
 
-/// A copy of the scripted server with the setuid bit.
+/// Copies the scripted server, sets the setuid bit of the copy, and returns the config entry that
+/// runs it.
 fn setuid(folder: &Path) -> ServerConfig {
     let path = folder.join("setuid-server");
     std::fs::copy(scripted_server(), &path).unwrap();

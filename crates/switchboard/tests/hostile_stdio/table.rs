@@ -11,26 +11,27 @@ use crate::harness::TestHost;
 
 const MIB: u64 = 1024 * 1024;
 
-/// One hostile server, and the expected behaviour of the host.
+/// A hostile server, the calls to make, and the expected behaviour of the host.
 pub(crate) struct Case {
     pub(crate) launch: Launch,
-    /// Environment variables of the config entry.
+    /// The environment variables in the config entry.
     pub(crate) env: Vec<(&'static str, &'static str)>,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
-    /// Timeouts of the config entry.
+    /// The timeouts in the config entry.
     pub(crate) call_timeout: Duration,
     pub(crate) startup_timeout: Duration,
     pub(crate) start: Start,
-    /// Consecutive calls: tool and expected outcome.
+    /// The calls to make one after another: the tool and the expected outcome of each.
     pub(crate) calls: Vec<(&'static str, Expected)>,
-    /// State of the server after the calls.
+    /// Expected state of the server after the calls.
     pub(crate) final_state: FinalState,
     /// Maximum growth of the host's memory, in bytes.
     pub(crate) memory: u64,
-    /// A secret of the config entry that may appear in no message.
+    /// A secret in the config entry that must not appear in an error, a note or the recorded
+    /// stderr.
     pub(crate) secret: Option<&'static str>,
-    /// An additional check before shutdown.
+    /// An additional check that runs before the shutdown of the host.
     pub(crate) check: Option<Check>,
 }
 
@@ -39,7 +40,8 @@ pub(crate) type Check = Box<dyn Fn(&TestHost)>;
 pub(crate) enum Launch {
     /// The scripted server runs this script.
     Script(Box<Script>),
-    /// The function prepares a program in the given directory and returns its entry.
+    /// The function prepares a program in the given directory and returns the config entry that
+    /// runs it.
     Command(fn(&Path) -> ServerConfig),
 }
 
@@ -48,7 +50,7 @@ pub(crate) enum Start {
     Connected,
     /// Connected, but the tool listing failed; the error contains this text.
     ListingFailed(&'static str),
-    /// Failed for good; the error contains this text.
+    /// Failed, and the host does not retry; the error contains this text.
     Failed(&'static str),
 }
 
@@ -61,7 +63,7 @@ pub(crate) enum Expected {
     Error(ErrorKind, &'static str),
 }
 
-/// The kinds of `CallError` that cases distinguish.
+/// The variants of `CallError` that cases distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
     InvalidResponse,
@@ -76,11 +78,11 @@ pub(crate) enum ErrorKind {
 pub(crate) enum FinalState {
     /// The same process answers the next call.
     SameProcess,
-    /// The server is restarted and answers the next call.
+    /// The host restarts the server, and a new process answers the next call.
     Restarted,
-    /// The process exists and no longer responds.
+    /// The process still exists, but no longer responds.
     Stuck,
-    /// Not running.
+    /// The server has no process.
     NotRunning,
 }
 
@@ -108,18 +110,19 @@ pub(crate) fn error_response(message: &'static str) -> Expected {
     Expected::Error(ErrorKind::ErrorResponse, message)
 }
 
-/// A legacy server with the tools of every case: `work`, which misbehaves, `echo` and `pid`, which
-/// work.
+/// A legacy server with the tools of every case: `work`, which misbehaves, and `echo` and `pid`,
+/// which work.
 pub(crate) fn legacy() -> Script {
     Script::legacy().tool("work").tool("echo").tool("pid")
 }
 
-/// The same tools on a modern server.
+/// A modern server with the tools of every case: `work`, which misbehaves, and `echo` and `pid`,
+/// which work.
 pub(crate) fn modern() -> Script {
     Script::modern().tool("work").tool("echo").tool("pid")
 }
 
-/// A valid response to the current request.
+/// A valid response to the request that is being answered.
 pub(crate) fn valid_response() -> Step {
     Step::text("right")
 }
@@ -140,7 +143,7 @@ impl Case {
         Self::new(legacy().on_start(steps))
     }
 
-    /// A server with another command than the scripted server.
+    /// A server that is not the scripted server. `make` prepares its program.
     pub(crate) fn with_command(make: fn(&Path) -> ServerConfig) -> Self {
         Self::launched(Launch::Command(make))
     }
@@ -223,7 +226,8 @@ impl Case {
         self
     }
 
-    /// Adds a variable with a secret that may appear in no message.
+    /// Adds an environment variable with a secret that must not appear in an error, a note or the
+    /// recorded stderr.
     pub(crate) fn has_secret(mut self, variable: &'static str, secret: &'static str) -> Self {
         self.env.push((variable, secret));
         self.secret = Some(secret);

@@ -1,4 +1,5 @@
-//! Output that no request asked for: stderr, server requests, notifications, odd numbers.
+//! Output that the host did not request: stderr, server requests, notifications, and notifications
+//! with unusual numbers.
 
 use serde_json::json;
 use switchboard_testkit::{Script, ServerRequest, Step, read_record};
@@ -6,7 +7,7 @@ use switchboard_testkit::{Script, ServerRequest, Step, read_record};
 use crate::harness::TestHost;
 use crate::table::{Case, legacy, modern, text, valid_response};
 
-/// A request that the server sends without waiting for the response.
+/// A step that sends a request to the host and does not wait for the response.
 fn server_request(method: &str) -> Step {
     Step::Request(ServerRequest {
         id: None,
@@ -16,7 +17,7 @@ fn server_request(method: &str) -> Step {
     })
 }
 
-/// A progress notification with this JSON as the value.
+/// A progress notification whose progress value is this JSON text.
 fn progress(number: &str) -> Step {
     Step::raw(&format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":$TOKEN,"progress":{number}}}}}"#
@@ -28,7 +29,7 @@ fn odd_progress(numbers: &[&str]) -> Case {
     Case::on_work(notifications.chain([valid_response()])).expects(text("right"))
 }
 
-/// A modern server with this `ttlMs`.
+/// A modern server whose tool listing has this `ttlMs`.
 fn odd_ttl(ttl: serde_json::Value) -> Case {
     let script = Script {
         ttl_ms: ttl,
@@ -37,7 +38,7 @@ fn odd_ttl(ttl: serde_json::Value) -> Case {
     Case::new(script.on("tools/call work", [valid_response()])).expects(text("right"))
 }
 
-/// The responses that the hostile server received.
+/// Returns the responses that the hostile server received from the host.
 fn received_responses(test_host: &TestHost) -> Vec<serde_json::Value> {
     let mut messages = read_record(test_host.folder().join("record"));
     messages.retain(|message| message.get("method").is_none());
@@ -91,7 +92,7 @@ cases! {
             .also_checks(|test_host| {
                 let record = read_record(test_host.folder().join("record"));
                 let list_requests = record.iter().filter(|message| message["method"] == "tools/list");
-                // One listing at the start, then at most ten per second.
+                // One listing at the start, then at most ten per second, and two of slack.
                 let max = 3 + test_host.start_time.elapsed().as_millis() / 100;
                 assert!((list_requests.count() as u128) <= max, "more than {max} list requests");
             });

@@ -1,4 +1,4 @@
-//! Checks of at-most-once delivery that every call must pass, with and without faults.
+//! Checks the at-most-once guarantees for each call, with and without faults.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use switchboard::{CallError, Output};
 
 use crate::fault_plan::CallPlan;
 
-/// The outcome of one call and what the server recorded about it.
+/// The outcome of one call, and what the server recorded about the call.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     /// `None` if the caller dropped the call.
     pub(crate) outcome: Option<Result<Output, CallError>>,
-    /// How often the server read the complete request and did not reject it.
+    /// How often the server read the complete request of the call and did not reject the request.
     pub(crate) accepted: usize,
     /// How often the server began to execute the call.
     pub(crate) executed: usize,
 }
 
-/// How a call ended.
+/// How a call ended, from the view of its caller and of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CallEnding {
     Answered,
     /// The server rejected the call with an HTTP status.
     Rejected,
-    /// The response was lost and the server executed the call.
+    /// The call failed with `OutcomeUnknown`, and the server executed it.
     UnknownExecuted,
-    /// The request or response was lost and the server did not execute the call.
+    /// The call failed with `OutcomeUnknown`, and the server did not execute it.
     UnknownNotExecuted,
     NotSent,
     TimedOut,
@@ -45,10 +45,10 @@ impl CallEnding {
     ];
 }
 
-/// How many calls ended in each way.
+/// How many calls ended in each [`CallEnding`].
 pub(crate) type EndingCounts = BTreeMap<CallEnding, usize>;
 
-/// Returns how a call ended, or which guarantee was violated.
+/// Returns how a call ended, or an error that says which guarantee was violated.
 pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnding, String> {
     if record.executed > 1 || record.accepted > 1 {
         return Err("the call was delivered more than once".to_owned());
@@ -64,8 +64,8 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
     }
 }
 
-/// Checks a call without a result. Its error may report `Unknown` for a call that was not executed,
-/// but never `NotSent` for one that was.
+/// Checks a call without a result. The error of the call may report `Unknown` if the server did not
+/// execute the call, but never `NotSent` if the server accepted it.
 fn check_lost_call(record: &CallRecord, error: &CallError) -> Result<CallEnding, String> {
     let is_unreceived = record.executed == 0 && record.accepted == 0;
     match (error, error.delivery()) {
@@ -82,7 +82,8 @@ fn check_lost_call(record: &CallRecord, error: &CallError) -> Result<CallEnding,
         (CallError::NotSent { .. } | CallError::Unavailable { .. }, Delivery::NotSent) => {
             Ok(CallEnding::NotSent)
         }
-        // The script returns no JSON-RPC error, so this error was made from an HTTP status.
+        // The scripted server returns no JSON-RPC errors, so the host made this error from an HTTP
+        // status.
         (CallError::ErrorResponse { .. }, Delivery::Answered) if is_unreceived => {
             Ok(CallEnding::Rejected)
         }

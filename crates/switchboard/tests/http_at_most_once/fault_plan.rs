@@ -1,4 +1,5 @@
-//! The plan of one seed: a server, calls and faults, generated before anything runs.
+//! The plan of one seed: a server, calls and faults. The plan is generated before the run of the
+//! seed starts.
 //!
 //! Pure: a seed always yields the same plan, so a failed seed can be repeated.
 
@@ -11,14 +12,14 @@ use switchboard_testkit::{Era, Script, Step};
 
 /// Maximum number of concurrent calls of one seed.
 const MAX_CALLS: usize = 6;
-/// Approximate bytes of one request or response, including the HTTP head.
+/// Approximate size of one request or response in bytes, including the HTTP head.
 const MESSAGE_BYTES: usize = 500;
-/// More bytes than the socket buffers hold. A write of this size blocks until the reader has read
-/// a part.
+/// A number of bytes that the socket buffers cannot hold. A write of this size blocks until the
+/// reader has read a part of it.
 const ABOVE_SOCKET_BUFFERS: usize = 3_000_000;
-/// Call deadline if the plan may leave a call without a response.
+/// The deadline of calls if the plan may leave a call without a response.
 const SHORT_DEADLINE: Duration = Duration::from_secs(2);
-/// Call deadline otherwise. No call of these tests takes that long.
+/// The deadline of calls in all other plans. No call of these tests takes that long.
 const LONG_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The plan of one seed.
@@ -26,10 +27,10 @@ const LONG_DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) struct SeedPlan {
     pub(crate) transport: Transport,
     pub(crate) calls: Vec<CallPlan>,
-    /// Faults of the server itself.
+    /// Faults of the HTTP server.
     pub(crate) faults: Vec<Fault>,
-    /// Faults between host and server: the seed of the proxy, and the byte range in which faults
-    /// occur.
+    /// Faults between host and server: the seed of the proxy that causes them, and the number of
+    /// bytes of a connection within which they occur.
     pub(crate) network: Option<(u64, usize)>,
     /// What happens to the server during the calls, and when.
     pub(crate) disruption: Option<(Duration, Disruption)>,
@@ -56,7 +57,7 @@ pub(crate) enum Disruption {
 
 #[derive(Debug)]
 pub(crate) struct CallPlan {
-    /// A tool that no other call uses.
+    /// The name of a tool that no other call uses, so that the server's record identifies the call.
     pub(crate) tool: String,
     pub(crate) after: Duration,
     pub(crate) deadline: Duration,
@@ -65,7 +66,7 @@ pub(crate) struct CallPlan {
     pub(crate) action: ServerAction,
 }
 
-/// What the server does with a call.
+/// What the server does when it receives a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerAction {
     Respond,
@@ -253,7 +254,7 @@ fn one_in(rng: &mut Rng, share: u8) -> bool {
     rng.u8(..share) == 0
 }
 
-/// Returns zero in most cases.
+/// Returns a random delay, which is zero in most cases.
 fn random_delay(rng: &mut Rng) -> Duration {
     match rng.u8(..8) {
         0..=4 => Duration::ZERO,

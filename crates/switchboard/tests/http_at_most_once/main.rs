@@ -1,8 +1,8 @@
-//! At-most-once delivery over HTTP under random faults: before, during and after every part of an
-//! exchange.
+//! At-most-once delivery over HTTP under random faults. A fault can occur before, during or after
+//! every part of an HTTP exchange.
 //!
-//! The tests use loopback sockets and real time. A failed seed repeats its plan, but not its
-//! timing. `SWITCHBOARD_SEED=n` runs only seed n and prints how its calls ended.
+//! The tests use loopback sockets and real time. Running a failed seed again repeats the plan, but
+//! not the timing. `SWITCHBOARD_SEED=n` runs only seed n and prints how its calls ended.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,8 +23,8 @@ use assertions::{CallEnding, EndingCounts};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use switchboard_testkit::repetitions;
 
-/// With at least this many calls, each `CallEnding` must occur at least once, independent of
-/// timing.
+/// If a test makes at least this many calls, each `CallEnding` must occur at least once, whatever
+/// the timing.
 const CALLS_FOR_ALL_ENDINGS: usize = 3_000;
 /// Number of seeds that run concurrently. A seed spends most of its time waiting for I/O.
 const CONCURRENT_SEEDS: usize = 24;

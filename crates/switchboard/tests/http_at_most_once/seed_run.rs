@@ -14,7 +14,7 @@ use crate::assertions::{CallRecord, EndingCounts, check_call};
 use crate::common::{launch, permissive};
 use crate::fault_plan::{CallPlan, Disruption, SeedPlan};
 
-/// Longer than any seed may take, with slack for a busy machine.
+/// A seed that takes longer than this hangs. Includes slack for a busy machine.
 const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 /// Delay before the client reopens an interrupted stream.
 const RETRY: Duration = Duration::from_millis(5);
@@ -91,7 +91,7 @@ async fn disrupt(plan: &SeedPlan, server: &HttpServer) {
     }
 }
 
-/// Checks that the server works again after the faults.
+/// Checks that the server can be called again after the faults have ended.
 async fn recover(host: &Host) -> Result<(), String> {
     let reconnected = host.reconnect("s").await;
     reconnected.map_err(|error| format!("the server does not reconnect: {error}"))?;

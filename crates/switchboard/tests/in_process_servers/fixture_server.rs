@@ -1,5 +1,5 @@
-//! An in-process server with tools, one resource, one template and one prompt. It counts its calls
-//! and sends notifications when its text or its tools change.
+//! An in-process server with tools, one resource, one resource template and one prompt. The server
+//! counts its calls and sends notifications when its text or its tools change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use tokio::sync::broadcast;
 
 pub(crate) const URI: &str = "board://text";
 
-/// Notifications that are kept for a slow subscriber.
+/// Maximum number of notifications that are kept for a slow subscriber.
 const NOTIFICATION_CAPACITY: usize = 8;
 
 pub(crate) struct NoteServer {
@@ -71,7 +71,7 @@ impl NoteServer {
     }
 }
 
-/// Counts a call while it runs.
+/// Counts a call in `running` until the call ends and this guard is dropped.
 struct RunningCall<'a>(&'a NoteServer);
 
 impl<'a> RunningCall<'a> {

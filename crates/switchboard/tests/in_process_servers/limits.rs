@@ -1,5 +1,5 @@
-//! Limits of in-process servers: the limits of other servers apply, and a faulty handler fails only
-//! its own call.
+//! Limits of in-process servers: the same limits apply as to other servers, and a handler that
+//! panics or hangs affects only its own call.
 
 use std::future::IntoFuture as _;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! In-process servers in a host: they share the catalog, rules, limits and status of other servers.
+//! In-process servers in a host: the catalog, rules, limits and status work as for other servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,10 +24,10 @@ use switchboard::event::Events;
 use switchboard::{Event, Host, Readiness};
 use tokio::time::{sleep, timeout};
 
-/// Longer than any step of these tests takes.
+/// A step of a test that takes longer than this hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Starts a host with the server under the name `b`.
+/// Starts a host in which `server` has the name `b`.
 async fn host_with_server(server: &Arc<NoteServer>) -> Host {
     let host = permissive()
         .in_process_server("b", Arc::clone(server))
@@ -37,7 +37,7 @@ async fn host_with_server(server: &Arc<NoteServer>) -> Host {
     host
 }
 
-/// Returns the next event that matches.
+/// Waits for the next event for which `wanted` returns true.
 async fn next_event(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Event {
     let search = async {
         loop {

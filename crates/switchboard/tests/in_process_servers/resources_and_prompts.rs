@@ -122,8 +122,8 @@ async fn list_changes_survive_a_lagging_receiver() {
         matches!(event, Event::ResourcesChanged { .. })
     })
     .await;
-    // More notifications than the channel holds. The first ones are lost, so the host must assume
-    // that everything changed.
+    // Send more notifications than the channel of the server holds. The first notifications are
+    // lost, so the host must assume that everything changed.
     server.notify(ServerNotification::PromptsChanged);
     for _ in 0..100 {
         server.notify(ServerNotification::ResourceUpdated("board://other".into()));
@@ -150,7 +150,7 @@ async fn watch_uses_notifications_instead_of_polling() {
     let event = event.unwrap().unwrap();
     assert_eq!(event.change, WatchChange::Changed { times: 1 });
     assert_eq!(event.diff.as_deref(), Some("-one\n+two"));
-    // The watch continues after a reconnect and misses no change.
+    // The watch continues after a reconnect and misses no change of the resource.
     host.reconnect("b").await.unwrap();
     server.write("three");
     let event = timeout(TIMEOUT, host.next_watch_event()).await;

@@ -102,7 +102,7 @@ async fn readded_sdk_entry_reuses_its_server() {
     host.wait_for(Readiness::All).await;
     let output = host.call("mcp__b__look", json!({})).await.unwrap();
     assert_eq!(output.to_text(), "");
-    // The entry did not change, so the session is kept.
+    // The config entry did not change, so the host keeps the session.
     let applied = host.apply_config(config(&entries), &Trust::none()).await;
     assert_eq!(
         (applied.kept, server.listeners()),

@@ -1,4 +1,5 @@
-//! Form elicitation: answers, defaults, validation, sensitive fields and sanitised texts.
+//! Form elicitation: answers, default values, validation, sensitive fields, and sanitised texts of
+//! the server.
 
 use serde_json::{Value, json};
 use switchboard::Readiness;

@@ -1,4 +1,5 @@
-//! Server log messages: log level, events and rate limit.
+//! Log messages of servers: the requested log level, the events that they become, and the rate
+//! limit.
 
 use serde_json::{Value, json};
 use switchboard::Event;

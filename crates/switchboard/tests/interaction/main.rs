@@ -1,5 +1,5 @@
-//! Requests from servers to users and models, in both eras: elicitation, sampling, roots, logging,
-//! and their limits.
+//! Requests of servers to users and models, in both protocol eras: elicitation, sampling and roots.
+//! Also log messages, and the limits on all of them.
 
 #![allow(
     clippy::unwrap_used,

@@ -68,8 +68,8 @@ async fn elicitations_during_calls_are_rate_limited() {
             Era::Modern => {
                 let requests = json!({"a": {"method": "elicitation/create", "params": question}});
                 let request = json!({"resultType": "input_required", "inputRequests": requests});
-                // Calls alternate: an odd call gets the question, the following even call gets the
-                // result.
+                // The host repeats a call after the user has answered. So the calls with odd
+                // numbers get the elicitation, and the calls with even numbers get the result.
                 let odd = (1..40).map(|n| {
                     Step::until(
                         2 * n - 1,

@@ -1,4 +1,4 @@
-//! Roots: the directories that the client offers to servers.
+//! Roots: the directories that the host offers to servers.
 
 use serde_json::{Value, json};
 use switchboard::interaction::{ClientCapabilities, Root};

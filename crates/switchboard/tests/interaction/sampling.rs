@@ -1,4 +1,4 @@
-//! Sampling: disabled unless offered, and limited.
+//! Sampling: disabled unless the embedding program offers it, and limited in size and number.
 
 use serde_json::{Value, json};
 use switchboard::Readiness;

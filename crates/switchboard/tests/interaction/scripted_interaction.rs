@@ -1,4 +1,5 @@
-//! An `Interaction` with fixed answers that records requests, and servers that send requests.
+//! An `Interaction` that gives fixed answers and records requests, and scripted servers that send
+//! such requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::common::{InMemory, permissive};
 
 pub(crate) const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// Records every request and answers after a delay.
+/// An `Interaction` that records every request and gives a fixed answer after a delay.
 #[derive(Clone)]
 pub(crate) struct ScriptedInteraction {
     pub(crate) capabilities: ClientCapabilities,
@@ -61,12 +62,12 @@ impl ScriptedInteraction {
         Self { answer, ..self }
     }
 
-    /// The recorded elicitations.
+    /// Returns the recorded elicitations.
     pub(crate) fn elicitations(&self) -> Vec<(String, ElicitMode)> {
         self.recorded.lock().unwrap().elicitations.clone()
     }
 
-    /// The fields of the only recorded form.
+    /// Returns the fields of the only recorded elicitation, which must be a form.
     pub(crate) fn fields(&self) -> Vec<Field> {
         match &self.elicitations()[..] {
             [(_, ElicitMode::Form(form))] => form.fields.clone(),
@@ -143,7 +144,7 @@ impl Interaction for ScriptedInteraction {
     }
 }
 
-/// A script of this era.
+/// Returns a script of this era.
 pub(crate) fn script(era: Era) -> Script {
     match era {
         Era::Legacy => Script::legacy(),
@@ -151,7 +152,8 @@ pub(crate) fn script(era: Era) -> Script {
     }
 }
 
-/// A server whose tool `ask` first sends this request, in the form of its era.
+/// A server whose tool `ask` sends this request before it returns a result. The form of the request
+/// depends on the era.
 pub(crate) fn server_asking(era: Era, method: &str, params: &Value) -> MemoryServer {
     let steps = match era {
         Era::Legacy => vec![
@@ -171,7 +173,7 @@ pub(crate) fn server_asking(era: Era, method: &str, params: &Value) -> MemorySer
     MemoryServer::new(script.on("tools/call ask", steps))
 }
 
-/// Starts a host with the server under the name `s`.
+/// Starts a host in which `server` has the name `s`.
 pub(crate) async fn start_host(builder: HostBuilder, server: &MemoryServer) -> Host {
     let host = builder
         .connector("s", InMemory(server.clone()))
@@ -181,7 +183,8 @@ pub(crate) async fn start_host(builder: HostBuilder, server: &MemoryServer) -> H
     host
 }
 
-/// Lets a server send this request. Returns the `result` or `error` that the server received.
+/// Makes a server send this request to a host. Returns the `result` or `error` that the server
+/// received.
 pub(crate) async fn response_to(
     era: Era,
     method: &str,
@@ -193,7 +196,8 @@ pub(crate) async fn response_to(
     call_ask(era, &host, &server).await
 }
 
-/// Calls `ask` and returns the `result` or `error` that the server received.
+/// Calls `ask` and returns the `result` or `error` that the server received. For a modern server,
+/// an error is the error of the call.
 pub(crate) async fn call_ask(era: Era, host: &Host, server: &MemoryServer) -> Value {
     let output = host.call("mcp__s__ask", json!({})).await;
     match era {

@@ -1,4 +1,5 @@
-//! URL elicitation: shown in full, checked for suspicious hosts, never opened.
+//! URL elicitation: the URL is shown to the user in full, checked for a suspicious host name, and
+//! never opened by the host.
 
 use serde_json::{Value, json};
 use switchboard::elicitation::{ElicitMode, ElicitResponse, UrlWarning};
@@ -90,7 +91,7 @@ async fn suspicious_urls_carry_warnings() {
     let long = format!("https://a.example/{}", "x".repeat(2_000));
     for (url, host, warnings) in [
         (
-            // The first letter is Cyrillic.
+            // The first letter of the host name is Cyrillic.
             "https://\u{430}pple.example/",
             "xn--pple-43d.example",
             vec![MixedScripts, displayed_as("\u{430}pple.example")],

@@ -1,5 +1,5 @@
-//! Calls that fail with `URLElicitationRequired` (error -32042 of 2025-11-25) until the user has
-//! visited a URL.
+//! Calls that fail with `URLElicitationRequired` (error -32042 of protocol version 2025-11-25)
+//! until the user has visited a URL.
 
 use std::time::Duration;
 
@@ -41,7 +41,8 @@ fn complete(id: &str) -> Step {
     }
 }
 
-/// A server that fails the first call with -32042 and later runs the steps `later`.
+/// A server that fails the first call with error -32042. It starts the steps `later` in the
+/// background at the same time.
 fn server_requiring_urls(elicitations: &Value, later: Vec<Step>) -> MemoryServer {
     let script = Script::legacy().tool("ask");
     MemoryServer::new(script.on(
@@ -58,7 +59,8 @@ fn server_requiring_urls(elicitations: &Value, later: Vec<Step>) -> MemoryServer
 
 #[tokio::test(start_paused = true)]
 async fn call_is_retried_after_completion() {
-    // The user takes two hours for each URL. The second completion arrives one minute after that.
+    // The user takes two hours for each of the two URLs. The completion of the second URL arrives
+    // one minute after that.
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let later = vec![
         Step::delay(hours(1)),
