@@ -1,4 +1,4 @@
-//! Sampling: disabled unless the embedding program offers it, and limited in size and number.
+//! Sampling: off unless the embedding program offers it, and with a limit on `maxTokens`.
 
 use serde_json::{Value, json};
 use switchboard::Readiness;
