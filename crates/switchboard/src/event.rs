@@ -1,7 +1,8 @@
-//! The events of a host: servers, tools, calls, watches.
+//! The event stream of a host: changes of servers, tools, calls and watches.
 //!
-//! [`Host::events`](crate::Host::events) subscribes to them. Invariant: the host never waits for a
-//! listener. A listener that is too slow misses events and gets their number in [`Event::Missed`].
+//! [`Host::events`](crate::Host::events) subscribes to the stream. Invariant: the host never waits
+//! for a listener. A listener that is too slow misses the oldest events and gets the number of
+//! missed events in [`Event::Missed`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::id::{CallId, Revision, ServerName, ToolId, WatchId, WireName};
 use crate::status::ConnectionStatus;
 
-/// An event of the host.
+/// Something that happened in a host. Serialized as an object whose member `event` is the kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(
     tag = "event",
@@ -31,20 +32,21 @@ pub enum Event {
         server: ServerName,
         /// The new status.
         status: ConnectionStatus,
-        /// The error, or what the user can do.
+        /// The error of the server. Without an error, an explanation of the status, if there is
+        /// one.
         detail: Option<String>,
     },
-    /// The tools of a server changed.
+    /// Tools of a server were added to the catalog, removed from it or changed.
     ToolsChanged {
         /// The server.
         server: ServerName,
         /// The new revision of the catalog.
         revision: Revision,
-        /// New tools.
+        /// The wire names of tools that are new in the catalog.
         added: Vec<WireName>,
-        /// Removed tools.
+        /// The wire names of tools that are no longer in the catalog.
         removed: Vec<WireName>,
-        /// Tools whose definition changed.
+        /// The wire names of tools whose definition changed.
         changed: Vec<WireName>,
     },
     /// The server reported that its resources or resource templates changed.
@@ -57,94 +59,95 @@ pub enum Event {
         /// The server.
         server: ServerName,
     },
-    /// A watch has a pending event: see
-    /// [`Host::drain_watch_events`](crate::Host::drain_watch_events).
+    /// A watch has a new event. [`Host::drain_watch_events`](crate::Host::drain_watch_events)
+    /// returns it.
     WatchChanged {
         /// The watch.
         watch: WatchId,
         /// The server.
         server: ServerName,
     },
-    /// A config change added or removed servers.
+    /// [`Host::apply_config`](crate::Host::apply_config) added or removed servers.
     ConfigApplied {
-        /// New and changed servers.
+        /// The names of new and of changed servers.
         added: Vec<String>,
-        /// Removed and changed servers.
+        /// The names of removed and of changed servers.
         removed: Vec<String>,
     },
-    /// A listing of the server contains an item that cannot be used.
+    /// The host left out a tool that the server lists, or cut the tool list at a limit.
     ListingNoted {
         /// The server.
         server: ServerName,
-        /// The item, and why it cannot be used.
+        /// What was left out, and why.
         note: String,
     },
     /// The server sent a log message.
     ServerLogged {
         /// The server.
         server: ServerName,
-        /// `debug`, `info`, …, as the server sent it.
+        /// The log level as the server sent it, for example `info`.
         level: String,
         /// The name of the logger within the server.
         #[serde(skip_serializing_if = "Option::is_none")]
         logger: Option<String>,
-        /// The message. Untrusted.
+        /// The content of the log message as the server sent it. It is not sanitized.
         #[serde(skip_serializing_if = "Option::is_none")]
         data: Option<Json>,
     },
-    /// The server exceeded the rate limit for log messages.
+    /// The server sent more log messages in one second than
+    /// [`Limits::log_messages_per_second`](crate::limits::Limits::log_messages_per_second).
     LogSkipped {
         /// The server.
         server: ServerName,
-        /// The number of messages that were dropped within a second.
+        /// The number of log messages that were dropped in that second.
         count: u64,
     },
-    /// The server exceeded the rate limit for elicitation or sampling. Requests beyond the limit
-    /// are rejected. Sent once per series of rejected requests.
+    /// The server sent more elicitation or sampling requests per minute than allowed, and the host
+    /// rejects further ones. Sent once, not for each rejected request.
     RequestsLimited {
         /// The server.
         server: ServerName,
-        /// `elicitation/create` or `sampling/createMessage`.
+        /// The method of the rejected requests: `elicitation/create` or `sampling/createMessage`.
         method: String,
-        /// The limit per minute.
+        /// The maximum number of requests of this method per minute.
         per_minute: usize,
     },
-    /// A call was permitted and starts.
+    /// A tool call was permitted and will be sent to the server.
     CallStarted {
         /// The call.
         call: CallId,
         /// The tool.
         tool: ToolId,
     },
-    /// A call ended.
+    /// A tool call that was permitted has ended.
     CallFinished {
         /// The call.
         call: CallId,
         /// The tool.
         tool: ToolId,
-        /// The duration since the call was permitted.
+        /// The time from the permission of the call to its end.
         elapsed: Duration,
         /// How the call ended.
         outcome: CallOutcome,
     },
-    /// The listener was too slow and missed events.
+    /// This listener was too slow: the host dropped events that it had not read.
     Missed {
-        /// The number of missed events.
+        /// The number of events that this listener missed.
         count: u64,
     },
 }
 
-/// How a call ended. Serialized as its text.
+/// How a tool call ended. Serialized as the text that [`fmt::Display`] writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallOutcome {
-    /// The tool returned a result.
+    /// The server returned a result without `isError`.
     Ok,
-    /// The tool returned a result with `isError`.
+    /// The server returned a result with `isError`.
     ToolError,
-    /// The call has no result. Holds the message of the [`CallError`](crate::CallError).
+    /// The call failed with a [`CallError`](crate::CallError). Holds the message of that error.
     Failed(String),
-    /// The caller dropped the call.
+    /// The future of the call was dropped before the call had a result.
     Cancelled,
 }
 
@@ -165,13 +168,14 @@ impl Serialize for CallOutcome {
     }
 }
 
-/// The sending side of the event stream.
+/// Sends events to all [`Events`] streams of a host.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     sender: broadcast::Sender<Event>,
-    /// The number of listeners. The channel counts them too, but takes a lock to return the number.
+    /// The number of [`Events`] that exist. `broadcast::Sender::receiver_count` returns the same
+    /// number, but takes a lock.
     listeners: Arc<AtomicUsize>,
-    /// Cancelled when no more events follow.
+    /// Cancelled by [`EventSink::close`], after the last event.
     closed: CancellationToken,
 }
 
@@ -184,15 +188,15 @@ impl EventSink {
         }
     }
 
-    /// Ends all event streams, after the events that they have not read yet.
+    /// Ends all event streams. A stream still returns the events that were sent before.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
 
-    /// Sends an event. Builds it only if there are listeners.
+    /// Sends an event to all listeners. Does not call `event` if there are no listeners.
     pub(crate) fn send(&self, event: impl FnOnce() -> Event) {
         if self.has_listeners() {
-            // Fails if the last listener was dropped in the meantime.
+            // Sending fails if the last listener was dropped in the meantime.
             let _ = self.sender.send(event());
         }
     }
@@ -212,7 +216,8 @@ impl EventSink {
     }
 }
 
-/// A stream of events, starting with the subscription.
+/// The events of a host that are sent after the subscription with
+/// [`Host::events`](crate::Host::events).
 #[derive(Debug)]
 pub struct Events {
     receiver: broadcast::Receiver<Event>,
@@ -227,9 +232,10 @@ impl Drop for Events {
 }
 
 impl Events {
-    /// Waits for the next event. Returns `None` after the host has shut down.
+    /// Waits for the next event. Returns `None` if the host has shut down and all events before the
+    /// shutdown were returned.
     pub async fn next(&mut self) -> Option<Event> {
-        // Polls the channel first, so that events before the shutdown are delivered.
+        // Polls the channel first, so that events sent before the shutdown are returned.
         let received = tokio::select! {
             biased;
             received = self.receiver.recv() => received,

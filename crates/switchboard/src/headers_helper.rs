@@ -1,8 +1,9 @@
-//! Runs the command in `headersHelper` of an entry, and provides the headers that it prints.
+//! Runs the command in `headersHelper` of an entry, and sends the headers that it prints.
 //!
-//! The headers are cached until the server refuses them. Then the command runs again. Requests that
-//! need new headers at the same time share one run. The command runs in its own process group,
-//! which is killed after a timeout, or when the request that started the run is cancelled.
+//! The headers are cached until the server rejects a request with them. Then the command runs
+//! again. Requests that need new headers at the same time share one run. The command runs in its
+//! own process group. The group is killed after [`RUN_TIMEOUT`], or when the request that started
+//! the run is cancelled.
 //!
 //! Invariant: no error message contains the value of a header that the command printed.
 
@@ -30,22 +31,23 @@ use switchboard_wire::BoxFuture;
 use switchboard_wire::redact::Redactor;
 use switchboard_wire::sync::lock;
 
-/// Time limit of one run.
+/// How long one run of the command may take before it is killed.
 const RUN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to read output after the command has exited. A descendant may keep the pipes open.
+/// How long output is read after the command has exited. The pipes may stay open longer, because a
+/// descendant of the command can hold them.
 const OUTPUT_GRACE_PERIOD: Duration = Duration::from_millis(500);
-/// Maximum size of stdout.
+/// Maximum size of the command's stdout. A run that prints more fails.
 const MAX_STDOUT_BYTES: usize = 64 * 1024;
-/// How much of the end of stderr is kept.
+/// How many bytes of the end of the command's stderr are kept.
 const STDERR_TAIL_BYTES: usize = 4 * 1024;
-/// How much of the last line of stderr is part of an error message.
+/// How many characters of the last line of stderr an error message contains.
 const MAX_QUOTED_CHARS: usize = 300;
 
-/// An [`AuthProvider`] that gets its headers from a command.
+/// An [`AuthProvider`] that runs a command and uses the headers that the command prints.
 pub(crate) struct HeadersHelper {
-    /// A command for `/bin/sh -c`.
+    /// The command line, which `/bin/sh -c` runs.
     command: String,
-    /// Name and URL of the server. The command gets both in its environment.
+    /// The name of the server. The command gets this name and `url` as environment variables.
     server: ServerName,
     url: String,
     /// The environment of the host. The command gets a part of it.
@@ -53,18 +55,18 @@ pub(crate) struct HeadersHelper {
     /// The working directory of the command.
     directory: Option<PathBuf>,
     children: ProcessSupervisor,
-    /// Masks the secrets of the entry. The command may write them to stderr.
+    /// Masks the secrets of the entry, because the command may write them to stderr.
     redactor: Redactor,
     last_run: Mutex<LastRun>,
-    /// Locked during a run, so that waiting requests share its outcome.
+    /// Locked during a run. A request that waits for the lock then uses the outcome of that run.
     running: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct LastRun {
-    /// How many runs have finished.
+    /// The number of runs that have finished.
     finished_runs: u64,
-    /// The outcome of the last one.
+    /// The outcome of the last finished run. `None` before the first.
     outcome: Option<Result<Credential, AuthError>>,
 }
 
@@ -130,7 +132,7 @@ impl HeadersHelper {
             let limit = RUN_TIMEOUT.as_secs();
             Err(failed(format!("took longer than {limit} s and was killed")))
         })?;
-        // The command has exited. Kills processes that it left behind.
+        // The command has exited. Kills the processes that it left in its process group.
         process.shut_down(Duration::ZERO, Duration::ZERO).await;
         let FinishedRun {
             exit,
@@ -161,8 +163,8 @@ impl HeadersHelper {
         }
     }
 
-    /// Formats the last line of stderr as the end of an error message. Masks the secrets of the
-    /// entry, all words that the command wrote to stdout, and words that look like secrets.
+    /// Formats the last nonempty line of stderr as the end of an error message. Masks the secrets
+    /// of the entry, all words that the command wrote to stdout, and words that look like secrets.
     fn describe_stderr(&self, stderr: &[u8], stdout: &str) -> String {
         let text = String::from_utf8_lossy(stderr);
         let line = text.lines().rfind(|line| !line.trim().is_empty());
@@ -205,7 +207,8 @@ impl AuthProvider for HeadersHelper {
                 .cached_credential()
                 .is_some_and(|cached| is_newer(&cached))
             {
-                // The refusal of another request has already caused a run.
+                // Another rejected request has already run the command, and the cached headers
+                // differ from the rejected ones.
                 return AuthVerdict::TryAgain;
             }
             match self.run_or_share(finished_runs).await {
@@ -217,15 +220,16 @@ impl AuthProvider for HeadersHelper {
     }
 }
 
-/// The exit status and the output of a finished command.
+/// The exit status and the output of one run of the command.
 struct FinishedRun {
     exit: ExitOutcome,
     stdout: Vec<u8>,
-    /// Only the end.
+    /// The last [`STDERR_TAIL_BYTES`] of stderr.
     stderr: Vec<u8>,
 }
 
-/// Reads stdout and stderr and waits for the exit.
+/// Reads stdout and stderr until both end, and waits for the exit of the command. After the exit,
+/// reads for at most [`OUTPUT_GRACE_PERIOD`].
 async fn wait_with_output(
     process: &mut ChildProcess,
     pipes: ChildPipes,
@@ -275,7 +279,7 @@ async fn read_stdout(
     Ok(())
 }
 
-/// Reads the whole stream and keeps the last [`STDERR_TAIL_BYTES`].
+/// Reads the whole stream and keeps the last [`STDERR_TAIL_BYTES`] in `tail`.
 async fn read_stderr_tail(
     mut stream: impl AsyncRead + Unpin,
     tail: &mut Vec<u8>,

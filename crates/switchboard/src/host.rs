@@ -1,8 +1,8 @@
-//! The host: starts servers, publishes their tools, makes calls, answers queries, runs watches.
+//! The host: starts servers, publishes their tools, makes calls, sends queries, runs watches.
 //!
-//! The submodules implement the methods of [`Host`] in groups. [`Host::shutdown`] closes sessions
-//! and waits for children to exit. Dropping the last clone of a host kills the children. Invariant:
-//! no child process outlives its host.
+//! This file defines [`Host`]; each submodule implements a group of its methods. [`Host::shutdown`]
+//! closes sessions and waits for child processes to exit. Dropping the last clone of a host kills
+//! the child processes. Invariant: no child process outlives its host.
 
 mod builder;
 #[cfg(feature = "http")]
@@ -40,12 +40,13 @@ use crate::watch::WatchTable;
 use server_spec::ServerDefaults;
 use servers::ConfiguredServers;
 
-/// Time that tasks get to end at shutdown, in addition to the exit timeouts of children.
+/// How long [`Host::shutdown`] waits for the tasks of the host, in addition to
+/// `Deadlines::exit_after_eof` and `Deadlines::exit_after_term`.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// MCP servers and the calls to their tools. See the [crate] for an example.
+/// A set of MCP servers whose tools the program can call. See the [crate] for an example.
 ///
-/// Clones share the same servers. The host stops when the last clone is dropped.
+/// All clones are handles to the same servers. The servers stop when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Host {
     inner: Arc<HostInner>,
@@ -53,20 +54,20 @@ pub struct Host {
 
 /// Everything that the clones of a host share.
 ///
-/// Tasks of the host hold [`HostState`] and never this struct, so that they do not keep the host
-/// alive.
+/// Tasks of the host hold [`HostState`] and never this struct. Otherwise this struct would never be
+/// dropped, and its `drop` stops the tasks.
 struct HostInner {
     state: Arc<HostState>,
     watches: Arc<WatchTable>,
-    /// The config entries of the servers. Locked while the set of servers is replaced.
+    /// The config entries of the servers. Locked while servers are added or removed.
     configured: Mutex<ConfiguredServers>,
-    /// The options of the builder that apply to all servers.
+    /// The options of [`HostBuilder`] that apply to all servers.
     defaults: ServerDefaults,
-    /// Limits the memory of messages in flight, across all servers.
+    /// Enforces `Limits::memory_bytes` for the messages of all servers together.
     budget: MemoryBudget,
     #[cfg(feature = "stdio")]
     children: ProcessSupervisor,
-    /// Changes when the machine resumes from suspend.
+    /// The number of times that the machine has resumed from suspend since the host started.
     resumed: tokio::sync::watch::Receiver<u64>,
     /// Spreads the reconnects of many servers over time.
     retry_slots: Arc<RetrySlots>,
@@ -87,7 +88,7 @@ impl std::fmt::Debug for HostInner {
 }
 
 impl Host {
-    /// A builder for a new host.
+    /// Creates a builder without servers and with default options.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
@@ -96,8 +97,9 @@ impl Host {
         &self.inner.state
     }
 
-    /// The tools of all servers, in a stable order. Also requests new listings from servers whose
-    /// listing has expired; they appear in a later snapshot.
+    /// The tools of all servers, ordered by server and then as each server listed them. If the tool
+    /// list of a server has expired, the host also requests a new one. It appears in the catalog
+    /// later: this method does not wait for it.
     #[doc(alias = "list_all_tools")]
     pub fn tools(&self) -> Vec<Arc<CatalogTool>> {
         for server in self.state().servers().values() {
@@ -106,12 +108,13 @@ impl Host {
         self.catalog().tools().to_vec()
     }
 
-    /// The current catalog.
+    /// The current snapshot of the catalog. Later changes do not affect the returned snapshot.
     pub fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.state().catalog())
     }
 
-    /// A call of the tool with this wire name (`mcp__server__tool`). Await the call to make it.
+    /// Prepares a call of the tool with this wire name (`mcp__server__tool`). The call is made when
+    /// the returned [`Call`] is awaited.
     #[doc(alias = "call_tool")]
     pub fn call<'h>(
         &'h self,
@@ -121,20 +124,20 @@ impl Host {
         Call::new(self.state(), wire_name.into(), arguments.into())
     }
 
-    /// Makes the calls of one agent turn in order. Adjacent calls of tools that declare themselves
-    /// read-only run concurrently. The results are in the order of the calls.
+    /// Makes the calls of one agent turn in order. Adjacent calls of tools with the annotation
+    /// `readOnlyHint` run concurrently. The results are in the order of the calls.
     pub async fn call_batch(&self, calls: Vec<Call<'_>>) -> Vec<Result<Output, CallError>> {
         batch::call_batch(calls).await
     }
 
-    /// Subscribes to the events of the host. Earlier events are not delivered.
+    /// Subscribes to the events of the host. The stream has no events from before the subscription.
     pub fn events(&self) -> Events {
         self.state().events.subscribe()
     }
 
-    /// Notifies servers that the roots changed. Servers that use roots then request them again.
-    /// Servers of a protocol version without this notification request roots whenever they need
-    /// them.
+    /// Notifies connected servers of the legacy era that the roots changed, so that they can
+    /// request the roots again. Servers of the modern era get no notification: they request roots
+    /// whenever they need them.
     #[doc(alias = "notify_roots_list_changed")]
     pub fn notify_roots_changed(&self) {
         for server in self.state().servers().values() {
@@ -144,13 +147,13 @@ impl Host {
         }
     }
 
-    /// Replaces all permission rules, including those of the builder. Calls that were already
-    /// permitted are not affected.
+    /// Replaces all permission rules, including those of the [`HostBuilder`]. Calls that were
+    /// already permitted are not affected.
     pub fn set_rules(&self, rules: impl IntoIterator<Item = Rule>) {
         self.state().set_policy(Policy::new(rules));
     }
 
-    /// The full text of a result that was cut, by the handle in [`Output::stored`].
+    /// Reads the full text of a truncated result. `handle` is the value of [`Output::stored`].
     pub fn stored_result(&self, handle: &ResultHandle) -> std::io::Result<String> {
         match &self.state().result_store {
             Some(store) => store.read(handle),
@@ -158,14 +161,15 @@ impl Host {
         }
     }
 
-    /// Stops the host: rejects new calls, closes sessions, waits for children to exit, kills those
-    /// that do not, and ends the event streams.
+    /// Stops the host: rejects new calls, closes sessions, waits for child processes to exit, kills
+    /// the child processes that do not exit in time, and ends the event streams.
     pub async fn shutdown(&self) {
         let state = self.state();
         state.tasks.close();
         state.stop.cancel();
         let children = state.deadlines.exit_after_eof + state.deadlines.exit_after_term;
-        // Children are killed below even if a task does not stop in time.
+        // Ignores the timeout: `children.shut_down` kills the child processes of a task that did
+        // not end in time.
         let _ = timeout(children + SHUTDOWN_GRACE, state.tasks.wait()).await;
         #[cfg(feature = "stdio")]
         self.inner.children.shut_down().await;

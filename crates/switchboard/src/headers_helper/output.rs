@@ -1,4 +1,4 @@
-//! Parses the output of a `headersHelper`: a JSON object of strings, or lines `Name: value`.
+//! Parses what a `headersHelper` command prints: a JSON object of strings, or lines `Name: value`.
 //!
 //! Pure. Invariant: no error message contains the value of a header.
 
@@ -9,7 +9,8 @@ use super::failed;
 use switchboard_client::auth::is_protocol_header;
 use switchboard_client::auth::{AuthError, Credential};
 
-/// Parses the output into headers. Drops headers that the HTTP client sets itself.
+/// Parses the output into headers. Drops headers that the MCP transport sets itself, such as
+/// `Content-Type`.
 pub(super) fn parse_headers(output: &str) -> Result<Credential, AuthError> {
     let output = output.trim_start_matches('\u{feff}').trim();
     if output.is_empty() {

@@ -47,7 +47,7 @@ fn value<'a>(credential: &'a Credential, name: &str) -> &'a str {
     credential.headers()[name].to_str().unwrap()
 }
 
-/// Prints how often the command has run in its directory.
+/// A command that prints a header `X-Run` with the number of its runs in the working directory.
 const RUN_COUNTER: &str = "echo >> runs; echo \"X-Run: $(wc -l < runs | tr -d ' ')\"";
 
 #[tokio::test]
@@ -70,16 +70,16 @@ async fn headers_are_cached_until_server_refuses_them() {
     assert_eq!(value(&first, "x-run"), "1");
     assert_eq!(request_credential(&helper).await.unwrap(), first);
 
-    // Concurrent refusals cause one run.
+    // Concurrent rejections of the same headers cause one run.
     let refusals = (0..8).map(|_| refuse(&helper, &first, 0));
     let verdicts = futures_util::future::join_all(refusals).await;
     assert_eq!(verdicts, vec![AuthVerdict::TryAgain; 8]);
     let second = request_credential(&helper).await.unwrap();
     assert_eq!(value(&second, "x-run"), "2");
-    // A late refusal of the first headers does not cause a run: newer headers are cached.
+    // A late rejection of the first headers does not cause a run, because newer headers are cached.
     assert_eq!(refuse(&helper, &first, 0).await, AuthVerdict::TryAgain);
     assert_eq!(request_credential(&helper).await.unwrap(), second);
-    // The second refusal of the same request does not cause a run.
+    // The second rejection of the same request does not cause a run.
     assert_eq!(refuse(&helper, &second, 1).await, AuthVerdict::NeedsLogin);
     assert_eq!(request_credential(&helper).await.unwrap(), second);
 }
@@ -105,7 +105,7 @@ async fn failure_quotes_last_stderr_line_without_secrets() {
         "`headersHelper` exited with code 3: *** *** ***: locked"
     );
     assert!(!error.is_permanent());
-    // A failure is not cached: the next request runs the command again.
+    // A failed run is not cached: the next request runs the command again.
     assert_eq!(request_credential(&helper).await.unwrap_err(), error);
 }
 
@@ -150,7 +150,7 @@ async fn hanging_command_is_killed_with_its_descendants() {
         outcome = &mut request => panic!("{outcome:?}"),
         () = child_started => {}
     }
-    // On a paused clock, the timeout elapses at once.
+    // On a paused clock, `RUN_TIMEOUT` elapses at once.
     tokio::time::pause();
     let error = request.await.unwrap_err();
     assert_eq!(

@@ -1,7 +1,7 @@
-//! The builder of a host: its servers, rules, limits and options.
+//! [`HostBuilder`]: collects the servers, rules, limits and options of a host, and starts the host.
 //!
-//! Invariant: only [`HostBuilder::start`] fails or has an effect. It reports the first invalid name
-//! or pattern, so that a chain of calls needs one `?`.
+//! Invariant: only [`HostBuilder::start`] has an effect or returns an error. The other methods keep
+//! the first invalid name or pattern for it, so that a chain of methods needs only one `?`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -42,10 +42,10 @@ use crate::server::connect::ServerEndpoint;
 use crate::server::retry_slots::RetrySlots;
 use crate::watch::WatchTable;
 
-/// Builds a [`Host`]. Nothing runs before [`HostBuilder::start`].
+/// Collects the servers and options of a [`Host`]. Nothing runs before [`HostBuilder::start`].
 ///
-/// The library reads neither the environment nor the home directory. What children inherit is set
-/// with [`HostBuilder::environment`].
+/// The host reads neither the environment nor the home directory of the program. The program passes
+/// the variables that child processes may inherit to [`HostBuilder::environment`].
 pub struct HostBuilder {
     servers: Vec<PendingServer>,
     defaults: ServerDefaults,
@@ -62,11 +62,11 @@ pub struct HostBuilder {
     #[cfg(feature = "stdio")]
     guardian: Option<Guardian>,
     suspend_clock: SuspendClock,
-    /// The first invalid name or pattern, which `start` returns.
+    /// The first invalid server name or rule pattern. [`HostBuilder::start`] returns it.
     error: Option<StartError>,
 }
 
-/// A server that `start` adds to the host.
+/// A server that [`HostBuilder::start`] adds to the host.
 enum PendingServer {
     Entry(Box<ServerEntry>, Trust),
     Launch(Box<LaunchSpec>),
@@ -81,10 +81,10 @@ pub enum StartError {
     /// Two servers have the same name.
     #[error("two servers are named {0}")]
     NameTaken(ServerName),
-    /// The name of a server is not valid.
+    /// The name of a server has an invalid format.
     #[error(transparent)]
     InvalidName(#[from] InvalidServerName),
-    /// The pattern of a rule is not valid.
+    /// The pattern of a permission rule has an invalid format.
     #[error(transparent)]
     InvalidPattern(#[from] InvalidPattern),
 }
@@ -112,9 +112,9 @@ impl Default for HostBuilder {
     }
 }
 
-/// Servers.
+/// Adding servers.
 impl HostBuilder {
-    /// Adds a local server: a program that speaks MCP on stdin and stdout.
+    /// Adds a program that the host starts as a child process, with MCP on its stdin and stdout.
     #[cfg(feature = "stdio")]
     pub fn stdio<A: Into<String>>(
         self,
@@ -137,7 +137,7 @@ impl HostBuilder {
         self.server(name, ServerConfig::remote(url, RemoteKind::Sse))
     }
 
-    /// Adds a server from a [`ServerConfig`]. It needs no approval.
+    /// Adds a server from a [`ServerConfig`]. The user does not have to approve it.
     pub fn server(mut self, name: impl AsRef<str>, config: ServerConfig) -> Self {
         match ServerName::new(name.as_ref()) {
             Ok(name) => self.launch(LaunchSpec::trusted(name, config)),
@@ -148,14 +148,14 @@ impl HostBuilder {
         }
     }
 
-    /// Adds an approved server.
+    /// Adds a server from a [`LaunchSpec`], which proves that the user has approved it.
     pub fn launch(mut self, spec: LaunchSpec) -> Self {
         self.servers.push(PendingServer::Launch(Box::new(spec)));
         self
     }
 
-    /// Adds the servers of config files. Entries that `trust` does not cover wait for approval and
-    /// are not started.
+    /// Adds the servers of config files. An entry that `trust` does not approve is not started: its
+    /// server waits for approval.
     pub fn config(mut self, config: HostConfig, trust: &Trust) -> Self {
         let entries = config.servers.into_iter();
         self.servers
@@ -163,7 +163,8 @@ impl HostBuilder {
         self
     }
 
-    /// Adds an in-process server.
+    /// Adds a server that runs in this process, such as an
+    /// [`InProcessServer`](crate::InProcessServer).
     pub fn in_process_server(
         mut self,
         name: impl AsRef<str>,
@@ -179,16 +180,16 @@ impl HostBuilder {
         self
     }
 
-    /// Registers an in-process server for entries of the type `sdk` that refer to it by name: in
-    /// [config files](Self::config) and in
-    /// [`ServerConfig::sdk`](switchboard_config::ServerConfig::sdk). The host connects to it when
-    /// there is such an entry. See also [`Host::register_sdk_server`].
+    /// Registers an in-process server without adding it to the host. Entries of the type `sdk` can
+    /// refer to it by `name`, in [config files](Self::config) or in
+    /// [`ServerConfig::sdk`](switchboard_config::ServerConfig::sdk). The host connects to the
+    /// server only if there is such an entry. See also [`Host::register_sdk_server`].
     pub fn sdk_server(self, name: impl Into<String>, server: impl Into<ServerInstance>) -> Self {
         self.defaults.sdk_servers.insert(name.into(), server.into());
         self
     }
 
-    /// Adds a server with a custom transport.
+    /// Adds a server with a custom transport: `connector` opens the byte streams of each session.
     pub fn connector(mut self, name: impl AsRef<str>, connector: impl Connector) -> Self {
         match ServerName::new(name.as_ref()) {
             Ok(name) => {
@@ -200,7 +201,8 @@ impl HostBuilder {
         self
     }
 
-    /// Disables reconnecting. For programs that make a few calls and exit.
+    /// Never reconnects a server whose connection failed or was lost. For programs that make a few
+    /// calls and exit.
     pub fn no_reconnect(mut self) -> Self {
         self.defaults.retry_mode = RetryMode::Never;
         self
@@ -214,7 +216,7 @@ impl HostBuilder {
     }
 }
 
-/// Permissions and interaction.
+/// Permissions, and requests to the user.
 impl HostBuilder {
     /// Allows the tools that match `pattern`, for example `mcp__time__get_*`. See
     /// [`permission`](crate::permission) for patterns.
@@ -222,12 +224,13 @@ impl HostBuilder {
         self.rule_for(Action::Allow, pattern)
     }
 
-    /// Asks before each call of the tools that match `pattern`.
+    /// Asks the [`interaction`](Self::interaction) before each call of a tool that matches
+    /// `pattern`.
     pub fn ask(self, pattern: &str) -> Self {
         self.rule_for(Action::Ask, pattern)
     }
 
-    /// Denies the tools that match `pattern`. A deny wins over every other rule.
+    /// Denies the tools that match `pattern`. A deny rule wins over all other rules.
     pub fn deny(self, pattern: &str) -> Self {
         self.rule_for(Action::Deny, pattern)
     }
@@ -240,20 +243,21 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a permission rule. Without rules, every call needs permission.
+    /// Adds a permission rule. If no rule matches a call, the [`interaction`](Self::interaction)
+    /// decides.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
     }
 
-    /// Adds permission rules.
+    /// Adds several permission rules to those that were added before.
     pub fn rules(mut self, rules: impl IntoIterator<Item = Rule>) -> Self {
         self.rules.extend(rules);
         self
     }
 
-    /// Sets a function that decides on calls that no rule allows or denies. Replaces the
-    /// [`interaction`](Self::interaction), so elicitation and sampling requests are declined.
+    /// Sets a function that decides on calls that no rule allows or denies. This replaces the
+    /// [`interaction`](Self::interaction), so that elicitation and sampling requests are declined.
     pub fn can_use_tool<F, R>(self, decide: F) -> Self
     where
         F: Fn(PermissionRequest) -> R + Send + Sync + 'static,
@@ -262,34 +266,35 @@ impl HostBuilder {
         self.interaction(PermissionCallback(decide))
     }
 
-    /// Sets the handler of permission requests and of elicitation, sampling and roots requests.
-    /// Without one, calls that need permission are denied, and elicitation and sampling requests
-    /// are declined.
+    /// Sets the handler of permission requests of the host and of elicitation, sampling and roots
+    /// requests of servers. Without a handler, calls that no rule allows are denied, and
+    /// elicitation and sampling requests are declined.
     pub fn interaction(mut self, interaction: impl Interaction) -> Self {
         self.interaction = Arc::new(interaction);
         self
     }
 
-    /// Adds directories that servers may work in, by their absolute paths. They are announced as
-    /// roots to all servers, remote ones included, in addition to the roots of the
-    /// [interaction](Self::interaction). An [`Interaction`] can offer other roots to each server.
+    /// Adds absolute paths of directories that servers may work in. All servers, remote ones
+    /// included, get these directories as roots, in addition to the roots of the
+    /// [interaction](Self::interaction). To give each server different roots, implement
+    /// [`Interaction::roots`] instead.
     pub fn roots<P: Into<PathBuf>>(mut self, roots: impl IntoIterator<Item = P>) -> Self {
         self.roots.extend(roots.into_iter().map(Into::into));
         self
     }
 }
 
-/// Connections.
+/// Options of connections to servers.
 impl HostBuilder {
-    /// Sets the name and version that the host sends to servers.
+    /// Sets the client name and version that the host sends to servers in the handshake.
     pub fn client_info(mut self, client_info: Implementation) -> Self {
         self.defaults.client_info = client_info;
         self
     }
 
-    /// Requests log messages of at least this level from servers. They become
-    /// [events](Host::events) and `tracing` events. By default the host requests none, but some
-    /// servers send them anyway.
+    /// Requests log messages of at least this level from servers. Each message becomes an
+    /// [event](Host::events) of the host and a `tracing` event. By default the host requests no log
+    /// messages, but some servers send them anyway.
     pub fn server_log_level(mut self, level: LogLevel) -> Self {
         self.defaults.log_level = Some(level);
         self
@@ -302,8 +307,9 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the provider of credentials for a remote server. Its headers replace headers of the
-    /// same name in the entry, and the `headersHelper` of the entry is not run.
+    /// Sets the provider of credentials for the remote server with this name. The headers of the
+    /// provider replace headers of the same name in the entry. The `headersHelper` of the entry is
+    /// not run.
     pub fn auth(mut self, server: impl Into<String>, provider: impl AuthProvider) -> Self {
         let provider = Arc::new(provider);
         self.defaults.auth.insert(server.into(), provider);
@@ -311,16 +317,17 @@ impl HostBuilder {
     }
 
     /// Sets the provider of the bearer token of the user's claude.ai account. The host uses the
-    /// token only for entries of the type `claudeai-proxy`, and sends it only to claude.ai and the
-    /// [allowed origins](Self::claude_ai_origins). Without a provider such servers require a login.
+    /// token only for entries of the type `claudeai-proxy`, and sends it only to the origins of
+    /// claude.ai and to [origins that the program added](Self::claude_ai_origins). Without a
+    /// provider, servers of this type report that a login is needed.
     #[cfg(feature = "http")]
     pub fn claude_ai_account(mut self, account: impl AuthProvider) -> Self {
         self.defaults.claude_ai_account = Some(Arc::new(account));
         self
     }
 
-    /// Adds URLs whose origins may receive the token of the claude.ai account. Config files cannot
-    /// add origins.
+    /// Allows the host to send the bearer token of the claude.ai account to the origins of these
+    /// URLs. Config files cannot allow further origins.
     #[cfg(feature = "http")]
     pub fn claude_ai_origins<A: AsRef<str>>(mut self, urls: impl IntoIterator<Item = A>) -> Self {
         for url in urls {
@@ -329,90 +336,94 @@ impl HostBuilder {
         self
     }
 
-    /// Sets a tap that receives all raw messages between the host and its servers.
+    /// Sets a tap that receives a copy of each raw message between the host and its servers.
     pub fn wire_tap(mut self, tap: Arc<dyn WireTap>) -> Self {
         self.defaults.wire_tap = Some(tap);
         self
     }
 
-    /// Sets a clock that returns how long the machine was suspended since it booted. The host reads
-    /// it every few seconds and checks remote servers after a suspend. The default compares two
-    /// clocks of Linux; on other systems it detects no suspend.
+    /// Sets a function that returns how long the machine was suspended in total since it booted.
+    /// The host calls the function every few seconds. If the returned time has grown by at least
+    /// two seconds, the host checks the connections to remote servers. The default works on Linux
+    /// only; on other systems it always returns zero.
     pub fn suspend_clock(mut self, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         self.suspend_clock = Arc::new(clock);
         self
     }
 }
 
-/// Processes.
+/// Options of child processes.
 impl HostBuilder {
-    /// Sets the environment from which children inherit a few variables, such as `PATH` and `HOME`.
-    /// Most programs pass `std::env::vars()`.
+    /// Sets the environment variables from which child processes inherit a few, such as `PATH` and
+    /// `HOME`. An entry can request more of them. Most programs pass `std::env::vars()`.
     pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         self.defaults.environment = Arc::new(variables.into_iter().collect());
         self
     }
 
-    /// Sets the working directory of children without a `cwd`. Default: the current directory.
+    /// Sets the working directory of child processes whose entry has no `cwd`. Servers of a project
+    /// file run in the directory of that file instead. Default: the current directory.
     pub fn working_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.defaults.working_directory = Some(directory.into());
         self
     }
 
-    /// Sets the id that marks the children of this host; see [`process`](crate::process). Must be
-    /// unique. Default: a new random id.
+    /// Sets the id that marks the child processes of this host; see [`process`](crate::process). No
+    /// other host may use the same id. Default: a new random id.
     #[cfg(feature = "stdio")]
     pub fn host_id(mut self, host_id: HostId) -> Self {
         self.host_id = host_id;
         self
     }
 
-    /// Also reaps orphaned descendants of children. Affects the whole process; see [`Subreaper`].
+    /// Makes the host reap orphaned descendants of its child processes too. This affects the whole
+    /// process of the program; see [`Subreaper`].
     #[cfg(feature = "stdio")]
     pub fn subreaper(mut self, subreaper: Subreaper) -> Self {
         self.subreaper = Some(subreaper);
         self
     }
 
-    /// Starts a guardian process with the first child. The guardian kills the children if this
-    /// process is killed.
+    /// Makes the host start a guardian process together with its first child process. If the
+    /// process of the program is killed, the guardian kills the child processes.
     #[cfg(feature = "stdio")]
     pub fn guardian(mut self, guardian: Guardian) -> Self {
         self.guardian = Some(guardian);
         self
     }
 
-    /// Sets whether the host acts for a local user or in a server. With [`Profile::Server`] the
-    /// host never starts a process, even if an entry asks for one, and ignores
-    /// [`Self::interaction`].
+    /// Sets whether the program serves a local user or runs as a server itself. With
+    /// [`Profile::Server`], the host never starts a child process, even if an entry has a command,
+    /// and ignores [`Self::interaction`] and [`Self::roots`].
     pub fn profile(mut self, profile: Profile) -> Self {
         self.defaults.profile = profile;
         self
     }
 }
 
-/// Limits and start.
+/// Setting limits, and starting the host.
 impl HostBuilder {
-    /// Sets limits on sizes and counts.
+    /// Sets the maximum sizes and counts, for example of messages and of calls in flight.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets time limits.
+    /// Sets the time limits of connections, calls and child processes.
     pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
         self.deadlines = deadlines;
         self
     }
 
-    /// Sets the store for the full text of results that exceed the limits.
+    /// Sets the store for binary data of resources and for the full text of truncated results.
+    /// Without a store, both are discarded.
     pub fn result_store(mut self, store: impl ResultStore + 'static) -> Self {
         self.result_store = Some(Arc::new(store));
         self
     }
 
-    /// Starts the host and all its servers. Returns without waiting for the servers; see
-    /// [`Host::wait_for`].
+    /// Starts the host and its servers. Returns without waiting until the servers are connected;
+    /// see [`Host::wait_for`]. Lazy servers start with their first call.
     ///
     /// # Panics
     ///
@@ -469,7 +480,7 @@ impl HostBuilder {
         })
     }
 
-    /// Keeps the first error for [`Self::start`].
+    /// Stores an error for [`Self::start`]. Does nothing if an error is already stored.
     fn set_error(&mut self, error: impl Into<StartError>) {
         self.error.get_or_insert_with(|| error.into());
     }
@@ -511,7 +522,7 @@ impl HostInner {
     }
 }
 
-/// The interaction of [`HostBuilder::can_use_tool`].
+/// The [`Interaction`] that [`HostBuilder::can_use_tool`] sets.
 struct PermissionCallback<F>(F);
 
 impl<F, R> Interaction for PermissionCallback<F>

@@ -1,7 +1,8 @@
-//! Computes the URL of a claude.ai connector from a `claudeai-proxy` entry.
+//! Computes the URL of a claude.ai connector from a config entry of the type `claudeai-proxy`.
 //!
-//! Pure: it neither connects nor knows the account's bearer token. Invariant: a URL whose origin is
-//! not in [`AllowedOrigins`] is rejected, so the token is never sent to another origin.
+//! Pure: this module neither connects nor has access to the bearer token of the account. Invariant:
+//! a URL whose origin is not in [`AllowedOrigins`] is rejected, so that the bearer token is never
+//! sent to another origin.
 
 use switchboard_client::http::{UrlError, parse_server_url};
 use switchboard_client::loopback::is_loopback;
@@ -9,7 +10,7 @@ use url::{Origin, Url};
 
 use super::server_spec::remote::url_hint;
 
-/// The origins of claude.ai. A host allows them by default.
+/// The origins of claude.ai, which [`AllowedOrigins::default`] contains.
 const CLAUDE_AI_ORIGINS: [&str; 3] = [
     "https://mcp-proxy.anthropic.com",
     "https://api.anthropic.com",
@@ -30,7 +31,7 @@ impl Default for AllowedOrigins {
 }
 
 impl AllowedOrigins {
-    /// Adds the origin of `url`. Ignores texts that are not URLs and URLs without an origin.
+    /// Adds the origin of `url`. Does nothing if `url` is not a URL or has no origin.
     pub(crate) fn allow(&mut self, url: &str) {
         let origin = Url::parse(url).map(|url| url.origin());
         self.0.extend(origin.into_iter().filter(Origin::is_tuple));
@@ -67,10 +68,11 @@ impl ClaudeAiUrlError {
     }
 }
 
-/// The URL of the connector `id` behind the proxy at `proxy_url`.
+/// Computes the URL of the connector `id` behind the proxy at `proxy_url`.
 ///
-/// Replaces `{id}` and `{server_id}` in the path and the query with the id. A URL without these
-/// placeholders gets the id as an additional path segment, below `/v1/mcp/` if its path is empty.
+/// Replaces `{id}` and `{server_id}` in the path and the query of `proxy_url` with `id`. Without a
+/// placeholder, appends `id` to the path. If the path is empty, the new path is `/v1/mcp/` and
+/// `id`.
 pub(crate) fn connector_url(
     proxy_url: &str,
     id: &str,
@@ -89,7 +91,7 @@ pub(crate) fn connector_url(
         return Err(ClaudeAiUrlError::NotHttps);
     }
     let encoded = percent_encode(id);
-    // The URL parser encodes braces in a path and keeps them in a query.
+    // The URL parser percent-encodes braces in the path, but not in the query.
     let placeholders = ["{id}", "{server_id}", "%7Bid%7D", "%7Bserver_id%7D"];
     let insert_id = |part: &str| {
         let placeholders = placeholders.iter();
@@ -110,8 +112,8 @@ pub(crate) fn connector_url(
     Ok(endpoint)
 }
 
-/// Percent-encodes all characters of an id that are special in a URL, so that it stays one path
-/// segment.
+/// Percent-encodes all characters of an id that are special in a URL. The encoded id is then
+/// exactly one path segment.
 fn percent_encode(id: &str) -> String {
     let bytes = id.bytes().map(|byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {

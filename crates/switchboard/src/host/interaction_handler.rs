@@ -1,7 +1,8 @@
-//! Handles the requests and notifications that a server sends to the host.
+//! Handles the requests and log messages that a server sends to the host.
 //!
 //! Forwards elicitation, sampling and roots requests to the [`Interaction`], and turns log messages
-//! into events. Requests that exceed a limit are rejected before they reach this handler.
+//! into events. The client crate rejects requests beyond the limits per minute before they reach
+//! this handler.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::event::{Event, EventSink};
 use crate::id::ServerName;
 use crate::interaction::Interaction;
 
-/// The [`ClientHandler`] of one server.
+/// The [`ClientHandler`] of one server. Adds the name of the server to requests and events.
 pub(super) struct InteractionHandler {
     pub(super) server: ServerName,
     pub(super) interaction: Arc<dyn Interaction>,
