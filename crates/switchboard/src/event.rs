@@ -28,7 +28,7 @@ use crate::status::ConnectionStatus;
 pub enum Event {
     /// The status, the phase or the error of a server changed.
     ServerChanged {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// The new status.
         status: ConnectionStatus,
@@ -38,7 +38,7 @@ pub enum Event {
     },
     /// Tools of a server were added to the catalog, removed from it or changed.
     ToolsChanged {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// The new revision of the catalog.
         revision: Revision,
@@ -51,20 +51,20 @@ pub enum Event {
     },
     /// The server reported that its resources or resource templates changed.
     ResourcesChanged {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
     },
     /// The server reported that its prompts changed.
     PromptsChanged {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
     },
     /// A watch has a new event. [`Host::drain_watch_events`](crate::Host::drain_watch_events)
     /// returns it.
     WatchChanged {
-        /// The watch.
+        /// The id of the watch.
         watch: WatchId,
-        /// The server.
+        /// The name of the server.
         server: ServerName,
     },
     /// [`Host::apply_config`](crate::Host::apply_config) added or removed servers.
@@ -76,14 +76,14 @@ pub enum Event {
     },
     /// The host left out a tool that the server lists, or cut the tool list at a limit.
     ListingNoted {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// What was left out, and why.
         note: String,
     },
     /// The server sent a log message.
     ServerLogged {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// The log level as the server sent it, for example `info`.
         level: String,
@@ -97,7 +97,7 @@ pub enum Event {
     /// The server sent more log messages in one second than
     /// [`Limits::log_messages_per_second`](crate::limits::Limits::log_messages_per_second).
     LogSkipped {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// The number of log messages that were dropped in that second.
         count: u64,
@@ -105,7 +105,7 @@ pub enum Event {
     /// The server sent more elicitation or sampling requests per minute than allowed, and the host
     /// rejects further ones. Sent once, not for each rejected request.
     RequestsLimited {
-        /// The server.
+        /// The name of the server.
         server: ServerName,
         /// The method of the rejected requests: `elicitation/create` or `sampling/createMessage`.
         method: String,
@@ -114,16 +114,16 @@ pub enum Event {
     },
     /// A tool call was permitted and will be sent to the server.
     CallStarted {
-        /// The call.
+        /// The id of the call.
         call: CallId,
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
     },
     /// A tool call that was permitted has ended.
     CallFinished {
-        /// The call.
+        /// The id of the call.
         call: CallId,
-        /// The tool.
+        /// The server and the name of the called tool.
         tool: ToolId,
         /// The time from the permission of the call to its end.
         elapsed: Duration,

@@ -1,8 +1,8 @@
-//! The state of a running host that calls, queries and watches share.
+//! [`HostState`]: the state of a running host that calls, queries and watches share.
 //!
-//! It holds the servers, the catalog, the policy and the limits. It neither makes calls nor starts
-//! servers; only [`Host`](crate::Host) changes the set of servers. Invariant: readers see the set
-//! of servers either before or after a change, never a mix.
+//! It holds the servers, the catalog, the permission rules and the limits. It neither makes calls
+//! nor starts servers. Only [`Host`](crate::Host) changes the set of servers. Invariant: readers
+//! see the set of servers either before or after a change, never a mix.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,23 +27,26 @@ use crate::server::ServerHandle;
 /// The servers of a host by name.
 pub(crate) type ServerHandles = BTreeMap<ServerName, Arc<ServerHandle>>;
 
-/// The state of a host that its tasks and calls share.
+/// The part of a host that its tasks and calls share. It does not keep child processes alive.
 pub(crate) struct HostState {
-    /// Replaced as a whole, so that calls read it without a lock.
+    /// The servers by name. The map is immutable and replaced as a whole, so that calls read it
+    /// without a lock.
     servers: ArcSwap<ServerHandles>,
     pub(crate) catalog: Arc<CatalogPublisher>,
-    /// Replaced as a whole by [`Host::set_rules`](crate::Host::set_rules).
+    /// The permission rules. [`Host::set_rules`](crate::Host::set_rules) replaces all of them.
     policy: ArcSwap<Policy>,
     pub(crate) interaction: Arc<dyn Interaction>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) deadlines: Deadlines,
     pub(crate) events: EventSink,
-    /// Where results that exceed the limits are stored in full.
+    /// Stores the full text of truncated results, and binary data of resources.
     pub(crate) result_store: Option<Arc<dyn ResultStore>>,
-    /// Limits the calls in flight of the whole host.
+    /// The call slots of the whole host: `Limits::calls_in_flight` permits.
     pub(crate) call_slots: CachePadded<Semaphore>,
     next_call: AtomicU64,
-    /// Held during a config change, until the old servers have stopped.
+    /// Locked while [`Host::apply_config`](crate::Host::apply_config) or
+    /// [`Host::set_servers`](crate::Host::set_servers) changes servers, until the old servers have
+    /// stopped.
     pub(crate) config_lock: tokio::sync::Mutex<()>,
     /// All tasks of the host. Closed when the host shuts down.
     pub(crate) tasks: TaskTracker,
@@ -93,7 +96,7 @@ impl HostState {
         CallId(self.next_call.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether the host is shutting down.
+    /// Whether [`Host::shutdown`](crate::Host::shutdown) was called.
     pub(crate) fn is_stopping(&self) -> bool {
         self.tasks.is_closed()
     }
@@ -102,7 +105,8 @@ impl HostState {
         self.servers.load()
     }
 
-    /// Replaces the set of servers. The caller holds the lock that serializes changes.
+    /// Replaces the set of servers. The caller holds the lock on `ConfiguredServers`, which
+    /// serializes changes.
     pub(crate) fn set_servers(&self, servers: ServerHandles) {
         self.servers.store(Arc::new(servers));
     }
@@ -111,7 +115,7 @@ impl HostState {
         self.servers.load().get(name).cloned()
     }
 
-    /// The server whose name is the server part of `wire_name`.
+    /// Finds the server by the server part of a wire name, `mcp__server__tool`.
     pub(crate) fn server_for_wire_name(&self, wire_name: &str) -> Option<Arc<ServerHandle>> {
         let (part, _) = naming::split_wire_name(wire_name)?;
         let servers = self.servers.load();
@@ -121,7 +125,7 @@ impl HostState {
             .cloned()
     }
 
-    /// The servers in the order in which they were configured.
+    /// The servers in the order of the catalog: as they were configured.
     pub(crate) fn servers_in_order(&self) -> Vec<Arc<ServerHandle>> {
         let servers = self.servers.load();
         let order = self.catalog.order();
@@ -129,8 +133,8 @@ impl HostState {
         in_order.cloned().collect()
     }
 
-    /// The server of this name. Waits for a running config change if there is none, because the
-    /// change may be replacing the server.
+    /// Finds the server of this name. If there is none, waits until a running config change has
+    /// ended and looks again, because that change may be replacing the server.
     pub(crate) async fn server_after_config_change(
         &self,
         name: &ServerName,

@@ -64,7 +64,8 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// On whose behalf a call is made. A program with a single user uses [`Principal::default`].
+    /// The user or agent on whose behalf a call is made. A program with a single user uses
+    /// [`Principal::default`].
     Principal(Text)
 }
 
@@ -79,8 +80,8 @@ impl Default for Principal {
     }
 }
 
-/// A static or a shared text. Most calls have the default principal, whose text is static and
-/// needs no allocation.
+/// A string, either `'static` or in an `Arc`. Most calls have the default principal, whose text is
+/// `'static` and needs no allocation.
 #[derive(Clone, Eq)]
 enum Text {
     Static(&'static str),
@@ -146,7 +147,8 @@ impl Serialize for Text {
     }
 }
 
-/// The number of a session of one server. The first is 1, and each reconnect adds one.
+/// The number of a session of one server. The first session has the number 1, and each reconnect
+/// adds one. 0 means that no session was opened yet.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -159,7 +161,8 @@ impl Generation {
     }
 }
 
-/// The revision of a catalog snapshot. It grows with every change.
+/// The revision of a catalog snapshot. The empty catalog of a new host has the revision 0, and each
+/// published change adds one.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

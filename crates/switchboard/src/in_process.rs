@@ -1,7 +1,7 @@
 //! In-process servers: Rust functions as MCP tools, without a child process.
 //!
-//! [`InProcessServer`] builds a server from typed functions. [`LocalServer`] and [`Connector`] are
-//! the traits for other kinds of servers.
+//! [`InProcessServer`] builds a server from typed functions. Implement [`LocalServer`] to handle
+//! the requests yourself, or [`Connector`] to exchange raw bytes with a server.
 //!
 //! ```
 //! use schemars::JsonSchema;

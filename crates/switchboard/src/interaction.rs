@@ -1,11 +1,12 @@
-//! The trait through which a host asks the user: for permissions, and for what servers request.
+//! [`Interaction`]: the trait through which a host asks the user for permissions, and passes on
+//! elicitation, sampling and roots requests of servers.
 //!
-//! The embedding program implements [`Interaction`], for example with a prompt in the terminal or
-//! with a dialog. The time until the user decides on a permission does not count toward the time
-//! limit of the call.
+//! The embedding program implements the trait, for example with a prompt in the terminal or with a
+//! dialog. The time until the user decides on a permission does not count toward the time limit of
+//! the call.
 //!
-//! Invariant: a request of a server is validated before it reaches an [`Interaction`], and the
-//! values of a form are validated before they are sent to the server.
+//! Invariant: the host validates a request of a server before it calls an [`Interaction`], and it
+//! validates the values of a form before it sends them to the server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::permission::{PermissionRequest, PermissionResponse};
 pub use switchboard_wire::BoxFuture;
 pub use switchboard_wire::mcp::ClientCapabilities;
 
-/// Responds to permission requests of the host and to requests of servers.
+/// Responds to permission requests of the host and to elicitation, sampling and roots requests of
+/// servers.
 ///
 /// ```
 /// use switchboard::Interaction;
@@ -62,13 +64,14 @@ pub use switchboard_wire::mcp::ClientCapabilities;
 /// }
 /// ```
 pub trait Interaction: Send + Sync + 'static {
-    /// The capabilities announced to servers. The default announces none: servers cannot send
-    /// requests.
+    /// The client capabilities that the host announces to all servers. The default announces none,
+    /// so that servers do not send requests.
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::default()
     }
 
-    /// The capabilities announced to this server. The default is the same for all servers.
+    /// The client capabilities that the host announces to this server. The default returns
+    /// [`Self::capabilities`].
     fn capabilities_for(&self, server: &ServerName) -> ClientCapabilities {
         let _ = server;
         self.capabilities()
@@ -78,11 +81,11 @@ pub trait Interaction: Send + Sync + 'static {
     fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse>;
 
     /// Responds to `elicitation/create`: the server asks the user to fill in a form or to open a
-    /// URL. A server has at most one such request open. The default declines.
+    /// URL. The host passes on one elicitation of a server at a time. The default declines.
     ///
     /// Validate the values of a form with
-    /// [`Form::validate`](crate::elicitation::Form::validate) before accepting. If they are not
-    /// valid, the host sends [`ElicitResponse::Cancel`] to the server.
+    /// [`Form::validate`](crate::elicitation::Form::validate) before accepting. If the values are
+    /// not valid, the host sends [`ElicitResponse::Cancel`] to the server.
     fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
         let _ = request;
         Box::pin(std::future::ready(ElicitResponse::Decline))
@@ -101,8 +104,8 @@ pub trait Interaction: Send + Sync + 'static {
         ))))
     }
 
-    /// Responds to `roots/list`: the directories that the server may use. The default is none. Call
-    /// [`Host::notify_roots_changed`] when the roots change.
+    /// Responds to `roots/list`: returns the directories that the server may use. The default
+    /// returns none. Call [`Host::notify_roots_changed`] when the roots change.
     ///
     /// [`Host::notify_roots_changed`]: crate::Host::notify_roots_changed
     fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
@@ -111,7 +114,8 @@ pub trait Interaction: Send + Sync + 'static {
     }
 }
 
-/// An [`Interaction`] without a user: denies permission and announces no capabilities.
+/// An [`Interaction`] for programs without a user: denies every permission request and announces no
+/// capabilities to servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoInteraction;
 
@@ -121,14 +125,15 @@ impl Interaction for NoInteraction {
     }
 }
 
-/// Adds fixed roots to those of another [`Interaction`]. Passes all other requests on to it.
+/// Wraps another [`Interaction`]: adds fixed roots to its roots, and passes all other requests on.
 pub(crate) struct WithRoots {
     roots: Vec<Root>,
     inner: Arc<dyn Interaction>,
 }
 
 impl WithRoots {
-    /// Leaves out relative paths: a server does not know the directory that they are relative to.
+    /// Turns `paths` into roots. Leaves out relative paths, because a server does not know the
+    /// working directory of this process.
     pub(crate) fn new(paths: &[PathBuf], inner: Arc<dyn Interaction>) -> Self {
         let root = |path: &PathBuf| {
             let root = Root::from_path(path);

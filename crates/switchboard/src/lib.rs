@@ -38,17 +38,18 @@
 //! | authorize requests to remote servers | [`auth`], [`HostBuilder::auth`] |
 //! | observe the host | [`Host::events`], [`Host::status`], `tracing` |
 //!
-//! The features `http` (servers behind a URL) and `stdio` (servers as child processes) are on by default. A
-//! program that needs only one kind, or only [in-process servers](in_process), turns the others off.
+//! The features `http` (servers behind a URL) and `stdio` (servers as child processes) are on by
+//! default. A program that does not need them, for example because it has only
+//! [in-process servers](in_process), can turn them off.
 //!
-//! The library never prints and reads neither the environment nor the home directory. The embedding
-//! program passes in what it may use.
+//! The library never prints, and it reads neither the environment nor the home directory. The
+//! embedding program passes the variables and paths to it.
 //!
 //! [`Registry::register_management_tools`]: registry::Registry::register_management_tools
 
 #![forbid(unsafe_code)]
-// Without `http` or `stdio`, functions that only these transports call are unused. They are not gated one
-// by one.
+// Without the feature `http` or `stdio`, the functions that only this transport calls are unused.
+// This attribute replaces a `cfg` at each of these functions.
 #![cfg_attr(not(all(feature = "http", feature = "stdio")), allow(dead_code))]
 
 pub mod cache;
@@ -77,7 +78,7 @@ pub mod status;
 pub mod watch;
 
 pub mod auth {
-    //! Credentials for requests to remote servers.
+    //! Providers of credentials for requests to remote servers.
 
     pub use switchboard_client::auth::{
         AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Bearer, Challenge,
@@ -104,13 +105,14 @@ pub mod sampling {
 
 #[cfg(feature = "http")]
 pub mod network {
-    //! Proxies and certificates for connections to remote servers.
+    //! Proxies and trusted certificates for connections to remote servers.
 
     pub use switchboard_client::http::{Network, ProxyError};
 }
 
 pub mod wire_tap {
-    //! A tap on the raw messages between the host and its servers, for logs and debugging.
+    //! A trait that receives the raw messages between the host and its servers, for logs and
+    //! debugging.
 
     pub use switchboard_client::wire_tap::{Direction, WireTap};
 }

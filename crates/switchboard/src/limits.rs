@@ -1,4 +1,5 @@
-//! Limits on time ([`Deadlines`]), and on size and count ([`Limits`]).
+//! The limits that a program can set: time limits ([`Deadlines`]), and limits on size and count
+//! ([`Limits`]).
 
 pub use switchboard_client::Deadlines;
 pub use switchboard_wire::Limits;

@@ -392,7 +392,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets whether the program serves a local user or runs as a server itself. With
+    /// Sets who uses the host: a person on their own machine, or the users of a shared server. With
     /// [`Profile::Server`], the host never starts a child process, even if an entry has a command,
     /// and ignores [`Self::interaction`] and [`Self::roots`].
     pub fn profile(mut self, profile: Profile) -> Self {

@@ -10,7 +10,7 @@ use url::{Origin, Url};
 
 use super::server_spec::remote::url_hint;
 
-/// The origins of claude.ai, which [`AllowedOrigins::default`] contains.
+/// The origins of claude.ai. `AllowedOrigins::default()` contains them.
 const CLAUDE_AI_ORIGINS: [&str; 3] = [
     "https://mcp-proxy.anthropic.com",
     "https://api.anthropic.com",

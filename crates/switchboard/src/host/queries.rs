@@ -1,7 +1,7 @@
-//! The methods of [`Host`] that read resources, get prompts and complete arguments.
+//! The methods of [`Host`] that list and read resources, get prompts and complete arguments.
 //!
-//! Methods ending in `_raw` return what the server sent: untrusted, neither bounded nor sanitized.
-//! The others render it for a model.
+//! Methods ending in `_raw` return what the server sent: untrusted, neither truncated nor
+//! sanitized. The methods of the same name without `_raw` render that result for a model.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -29,17 +29,17 @@ use crate::query::{
 use crate::server::ServerHandle;
 use crate::server::listing_cache::{ListingCache, ListingCaches, SharedItems};
 
-/// How many mentioned resources are read concurrently.
+/// How many resources [`Host::read_mentions`] reads concurrently.
 const MAX_CONCURRENT_READS: usize = 8;
 
 impl Host {
-    /// The resources of one server, or of all connected servers.
+    /// Lists the resources of one server, or of all connected servers.
     #[doc(alias = "list_all_resources")]
     pub async fn resources(&self, server: Option<&str>) -> Result<Listing<Resource>, QueryError> {
         self.list(server, |caches| &caches.resources).await
     }
 
-    /// The resource templates of one server, or of all connected servers.
+    /// Lists the resource templates of one server, or of all connected servers.
     pub async fn resource_templates(
         &self,
         server: Option<&str>,
@@ -47,13 +47,14 @@ impl Host {
         self.list(server, |caches| &caches.templates).await
     }
 
-    /// The prompts of one server, or of all connected servers.
+    /// Lists the prompts of one server, or of all connected servers.
     #[doc(alias = "list_all_prompts")]
     pub async fn prompts(&self, server: Option<&str>) -> Result<Listing<Prompt>, QueryError> {
         self.list(server, |caches| &caches.prompts).await
     }
 
-    /// The prompt with this wire name (`mcp__server__prompt`), if there is one.
+    /// Finds the prompt with this wire name (`mcp__server__prompt`). Returns `None` if no server
+    /// has such a prompt.
     pub async fn find_prompt(
         &self,
         wire_name: &str,
@@ -66,8 +67,8 @@ impl Host {
         Ok(prompts.find(|prompt| prompt.wire_name().as_str() == wire_name))
     }
 
-    /// Reads a resource and renders it for a model: texts are sanitized and bounded, binary data is
-    /// saved to files.
+    /// Reads a resource and renders it for a model: texts are sanitized and truncated, binary data
+    /// is saved to files.
     pub async fn read_resource(
         &self,
         server: &str,
@@ -77,8 +78,8 @@ impl Host {
         Ok(self.render_resource(result).await)
     }
 
-    /// Reads a resource and returns what the server sent. The request goes to the named server
-    /// only; the host does not interpret the URI.
+    /// Reads a resource and returns what the server sent. The request goes only to the server with
+    /// the name `server`. The host does not interpret the URI.
     pub async fn read_resource_raw(
         &self,
         server: &str,
@@ -87,7 +88,8 @@ impl Host {
         self.state().read_resource(server, uri).await
     }
 
-    /// Reads every resource that a text mentions as `@server:uri`, each once.
+    /// Reads every resource that `text` mentions as `@server:uri`. A resource that is mentioned
+    /// several times is read once.
     pub async fn read_mentions(&self, text: &str) -> Vec<MentionedResource> {
         let mut mentions = mention::mentions(text);
         let mut seen = HashSet::new();
@@ -107,7 +109,7 @@ impl Host {
     }
 
     /// Gets a prompt with these arguments and renders it for a model: texts are sanitized and
-    /// bounded.
+    /// truncated.
     pub async fn get_prompt(
         &self,
         server: &str,
@@ -158,8 +160,9 @@ impl Host {
         rendered.await.unwrap_or_default()
     }
 
-    /// Completes the value of an argument. `value` is its beginning, `known` are the values of
-    /// other arguments. A server without completions proposes nothing.
+    /// Asks a server for completions of an argument. `value` is what the user has typed so far, and
+    /// `known` holds the values of other arguments. Returns an empty completion if the server has
+    /// no capability `completions`.
     #[doc(alias = "complete_prompt_argument")]
     pub async fn complete(
         &self,
@@ -193,8 +196,8 @@ impl Host {
             .await
     }
 
-    /// Lists the tools of a server now, without waiting for a change notification. Returns when the
-    /// catalog has them.
+    /// Requests the tool list of a server now, although the server has not reported a change.
+    /// Returns after the catalog was updated.
     pub async fn refresh_tools(&self, server: &str) -> Result<RefreshOutcome, QueryError> {
         let state = self.state();
         let server = state.query_server(server)?;
@@ -206,8 +209,8 @@ impl Host {
         }
     }
 
-    /// The items of one server, or of all connected servers. With several servers, the error of one
-    /// does not hide the items of the others.
+    /// Lists the items of one server, or of all connected servers. Without `server`, the error of a
+    /// server goes to [`Listing::errors`], and the items of the other servers are returned.
     async fn list<T: ListItem>(
         &self,
         server: Option<&str>,
@@ -257,7 +260,7 @@ impl Host {
             .retry_on_new_session(server, |session, end| async move {
                 let items = cache.list(&session, limits, page_limit, end).await;
                 match items {
-                    // Some servers have resources and do not know the method for templates.
+                    // Some servers have resources and do not know `resources/templates/list`.
                     Err(RequestError::ErrorResponse(error))
                         if error.code == ErrorObject::METHOD_NOT_FOUND =>
                     {

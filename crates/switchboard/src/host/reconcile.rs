@@ -1,7 +1,8 @@
-//! Compares the current servers of a host with the wanted ones and plans the changes.
+//! Compares the current servers of a host with the wanted servers and plans which ones to add and
+//! to remove.
 //!
-//! Pure: it starts and stops nothing. Invariant: a server whose launch did not change is neither
-//! removed nor added.
+//! Pure: this module starts and stops nothing. Invariant: a server that would be launched with the
+//! same config is neither removed nor added.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,11 +39,11 @@ pub(super) fn diff_servers(
     }
 }
 
-/// Whether the host launched an entry of a config file.
+/// An entry of the current config files, and whether the host launched it.
 #[derive(Clone, Debug)]
 pub(super) enum FileEntry {
     Launched(Box<LaunchSpec>),
-    /// Not approved, rejected or invalid: no process was started.
+    /// The entry is invalid, rejected or not yet approved. Its server has a status, but no process.
     NotLaunched,
 }
 
@@ -55,21 +56,24 @@ impl From<LaunchDecision> for FileEntry {
     }
 }
 
-/// What to do with an entry of the new config.
+/// What a reload does with an entry of the new config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryAction {
+    /// Add a server, because no current config entry has this name.
     Add,
-    /// The server keeps running.
+    /// Keep the running server, because the entry would be launched in the same way.
     Keep,
-    /// The entry was not launched before and is not launched now. Only the reason may differ.
+    /// Start nothing: the entry was not launched before and is not launched now. Only the reason in
+    /// the status of its server may change.
     UpdateReason,
     /// Stop the server of this name and start another one.
     Replace,
-    /// Another entry, or a server that the program added, has this name.
+    /// Skip the entry: a previous entry of the new config, or a server that the program added, has
+    /// this name.
     NameTaken,
 }
 
-/// An entry of the new config and what to do with it.
+/// An entry of the new config, and what a reload does with it.
 #[derive(Debug)]
 pub(super) struct EntryChange {
     pub(super) entry: ServerEntry,
@@ -77,18 +81,18 @@ pub(super) struct EntryChange {
     pub(super) action: EntryAction,
 }
 
-/// The changes from one config to another.
+/// Everything that a reload does. Created by [`plan_reload`].
 #[derive(Debug)]
 pub(super) struct ReloadPlan {
     pub(super) remove: Vec<ServerName>,
     /// One change per entry of the new config, in the order of the config.
     pub(super) changes: Vec<EntryChange>,
-    /// The new order of all servers.
+    /// The order of all servers after the reload.
     pub(super) order: Vec<ServerName>,
 }
 
-/// Plans a reload. `current` are the entries of the current config files, `order` is the order of
-/// all servers.
+/// Plans a reload. `current` holds the entries of the current config files. `order` is the current
+/// order of all servers, including those that the program added. `wanted` is the new config.
 pub(super) fn plan_reload(
     current: &BTreeMap<ServerName, FileEntry>,
     order: &[ServerName],
@@ -139,15 +143,15 @@ fn action_for(current: Option<&FileEntry>, decision: &LaunchDecision) -> EntryAc
     }
 }
 
-/// Whether two entries launch the same process in the same directory. An entry that moves into a
-/// project gets another directory.
+/// Whether both specs have the same config and the same project directory. An entry that moves into
+/// the file of a project is launched in another directory.
 fn is_same_launch(old: &LaunchSpec, new: &LaunchSpec) -> bool {
     old.is_same_launch(new) && project_directory(old) == project_directory(new)
 }
 
-/// Merges the wanted names of file entries into the order of all servers. Servers that the program
-/// added keep their positions. The wanted names take the positions of the current file entries, in
-/// their order; surplus names follow the last of these positions.
+/// Computes the order of all servers after a reload. Servers that the program added keep their
+/// positions in `order`. The names in `wanted` fill the positions of the current file entries. If
+/// there are more wanted names than such positions, the rest follows the last of these positions.
 fn merge_order(
     order: &[ServerName],
     is_from_file: impl Fn(&ServerName) -> bool,

@@ -1,8 +1,8 @@
 //! Applies a new config to a running host.
 //!
-//! Invariants: readers see either the servers of the old config or those of the new one, never a
-//! mix; a server whose launch did not change keeps running; servers that the program added are not
-//! affected.
+//! Invariants: readers see either the servers of the old config or those of the new config, never a
+//! mix. A server that the new config would launch in the same way keeps running. Servers that the
+//! program added are not affected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,22 +23,24 @@ use crate::server::ServerHandle;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReloadResult {
-    /// New and changed servers. They are starting, unless they are also in `awaiting_approval`,
-    /// `rejected` or `invalid`.
+    /// The names of new and changed servers. Each of these servers is starting, unless it is also
+    /// in `awaiting_approval`, `rejected` or `invalid`.
     pub added: Vec<String>,
-    /// Removed and changed servers. Their processes have exited.
+    /// The names of removed and changed servers. The processes of these servers have exited.
     pub removed: Vec<String>,
-    /// Unchanged servers.
+    /// The names of servers that keep running, and of entries that were not launched before and are
+    /// not launched now.
     pub kept: Vec<String>,
-    /// Servers that the user has not approved, each with what to do about it.
+    /// Servers that wait for the user's approval, each with a hint how to approve it.
     #[serde(rename = "waiting")]
     pub awaiting_approval: BTreeMap<String, String>,
-    /// Servers that the user or the administrator rejected, each with the reason.
+    /// Servers that the user or the administrator does not allow, each with the reason.
     #[serde(rename = "refused")]
     pub rejected: BTreeMap<String, String>,
-    /// Invalid entries, each with the reason.
+    /// Entries that are not valid, each with the reason.
     pub invalid: BTreeMap<String, String>,
-    /// Entries that were skipped, because a server that the program added has the name.
+    /// Entries that were skipped, each with the reason: another server has the same name, or the
+    /// host is shutting down.
     pub errors: BTreeMap<String, String>,
 }
 
@@ -79,21 +81,22 @@ impl ReloadResult {
 }
 
 impl Host {
-    /// Replaces the servers of config files with those of `config`. Entries that `trust` does not
-    /// cover are not started.
+    /// Replaces the servers of config files with the servers of `config`. An entry that `trust`
+    /// does not approve is not started.
     ///
     /// A server that would be launched in the same way keeps its process, its session, its tools
-    /// and its calls in flight. Every other server is stopped. A server that replaces another one
-    /// of the same name starts when the old one has stopped, and calls wait for it. An entry that
-    /// lost its approval is stopped, an entry that gained it is started. Servers that the program
-    /// added are not affected.
+    /// and its calls in flight. Every other server from a config file is stopped. If `config` has
+    /// an entry of the same name, the new server starts when the old one has stopped, and calls
+    /// wait for the new server. If an entry was approved before and no longer is, its server is
+    /// stopped. If it is approved only now, its server is started. Servers that the program added
+    /// are not affected.
     ///
-    /// Returns when the old servers have stopped, without waiting for the new ones; see
-    /// [`Host::wait_for`]. The change is atomic. Dropping the future while it waits for the old
-    /// servers does not undo the change.
+    /// Returns when the old servers have stopped, without waiting until the new servers are
+    /// connected; see [`Host::wait_for`]. All servers change at once. Dropping the future while it
+    /// waits for the old servers does not undo the change.
     ///
-    /// With a [`ReloadThread`](switchboard_config::ReloadThread) the host follows changes of the
-    /// files:
+    /// A [`ReloadThread`](switchboard_config::ReloadThread) polls the config files, so that the
+    /// host can apply each change:
     ///
     /// ```no_run
     /// # use switchboard::Host;
@@ -121,7 +124,7 @@ impl Host {
 }
 
 impl HostInner {
-    /// Applies the config, and returns the changes and the servers that are stopping.
+    /// Applies the config without waiting. Returns the changes, and the servers that are stopping.
     fn apply_config(
         &self,
         config: HostConfig,
@@ -151,7 +154,7 @@ impl HostInner {
         (result, stopping)
     }
 
-    /// Executes a plan, and returns the servers that are stopping.
+    /// Starts, replaces and stops servers as `plan` says. Returns the servers that are stopping.
     fn replace_servers(
         &self,
         configured: &mut ConfiguredServers,
@@ -206,7 +209,8 @@ impl HostInner {
         });
     }
 
-    /// The server to start for a change, if any.
+    /// Returns the server that has to be added for `change`, or `None` if `current` stays or the
+    /// name is taken. For [`EntryAction::Keep`], updates the description of `current`.
     fn spec_for_change(
         &self,
         configured: &mut ConfiguredServers,

@@ -1,7 +1,8 @@
-//! Turns a config entry, a connector or an instance into a [`ServerSpec`], and spawns its owner.
+//! Turns a config entry, a connector or an in-process server into a [`ServerSpec`], and spawns the
+//! task that owns the server.
 //!
-//! Invariant: an entry that is disabled, not approved or invalid gets [`ServerEndpoint::None`], so
-//! that nothing can connect to it.
+//! Invariant: an entry that is invalid, rejected or not yet approved gets [`ServerEndpoint::None`],
+//! so that the host cannot start it or connect to it.
 
 #[cfg(feature = "http")]
 pub(super) mod remote;
@@ -44,17 +45,17 @@ use crate::server::state::{FailureReason, Phase};
 use crate::server::{EntryDescription, InitialState, ServerHandle, ServerSettings};
 use crate::status::TransportKind;
 
-/// The options of the builder that apply to all servers of a host.
+/// The options of [`HostBuilder`](crate::HostBuilder) that apply to all servers of a host.
 pub(super) struct ServerDefaults {
-    /// Name and version that the host sends in the handshake.
+    /// The client name and version that the host sends in the handshake.
     pub(super) client_info: Implementation,
-    /// The environment from which children inherit.
+    /// The environment variables from which child processes inherit a few.
     pub(super) environment: Arc<Variables>,
-    /// The working directory of children without a `cwd`.
+    /// The working directory of child processes without a `cwd`. `None`: that of this process.
     pub(super) working_directory: Option<PathBuf>,
     pub(super) server_cache: Arc<dyn ServerCache>,
     pub(super) wire_tap: Option<Arc<dyn WireTap>>,
-    /// The minimum level of the log messages that servers are asked to send.
+    /// The minimum level of the log messages that the host requests. `None`: requests none.
     pub(super) log_level: Option<LogLevel>,
     pub(super) retry_mode: RetryMode,
     pub(super) profile: Profile,
@@ -62,7 +63,7 @@ pub(super) struct ServerDefaults {
     pub(super) network: Arc<Network>,
     /// The in-process servers that entries of the type `sdk` refer to by name.
     pub(super) sdk_servers: Arc<SdkServers>,
-    /// The providers of credentials by server name.
+    /// The providers of credentials that the program set, by server name.
     pub(super) auth: BTreeMap<String, Arc<dyn AuthProvider>>,
     /// The provider of the bearer token of the claude.ai account.
     #[cfg(feature = "http")]
@@ -95,33 +96,35 @@ impl Default for ServerDefaults {
     }
 }
 
-/// Whether servers that failed are reconnected.
+/// Whether the host reconnects a server whose connection failed or was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryMode {
-    /// With increasing delays, as the entry allows.
+    /// Reconnects with increasing delays, at most as often as the entry of the server allows.
     Reconnect,
     Never,
 }
 
-/// A server that is not yet started.
+/// Everything that is needed to spawn the task that owns a server.
 pub(super) struct ServerSpec {
     settings: ServerSettings,
     endpoint: ServerEndpoint,
-    /// The phase in which the owner starts.
+    /// The initial phase of the server. Only `Phase::Starting` connects at once.
     phase: Phase,
-    /// The startup timeout of the entry.
+    /// The startup timeout in the entry. `None`: that of the host.
     startup_timeout: Option<Duration>,
     retries: RetryPolicy,
     cache_key: Option<String>,
     working_directory: Option<PathBuf>,
-    /// The server that this one replaces. The owner waits until it has stopped.
+    /// The server of the same name that this server replaces. This server starts when the replaced
+    /// server has stopped.
     replaces: Option<Arc<ServerHandle>>,
-    /// The identity of the program that the user approved.
+    /// The program that the user approved, to be verified before it is started. `None` if the
+    /// approval does not depend on the content of a program.
     approved_program: Option<PinnedProgram>,
 }
 
 impl HostInner {
-    /// The server of an approved entry.
+    /// Creates the server of an approved entry. If the entry cannot be used, its phase is `Failed`.
     pub(super) fn spec_for_launch(&self, spec: &LaunchSpec, sequence: u64) -> ServerSpec {
         let config = spec.config();
         let defaults = &self.defaults;
@@ -134,7 +137,8 @@ impl HostInner {
             _ if config.disabled => Phase::Off {
                 reason: disabled_reason(spec.name(), spec.disabled_by()),
             },
-            // The process supervisor rejects it too. Failing here gives the status a reason.
+            // The process supervisor would reject such an entry too, but only when it starts a
+            // child. Failing here puts the reason into the status.
             (Err(ban), _) => Phase::Failed(FailureReason {
                 error: ban.to_string(),
                 hint: None,
@@ -169,8 +173,8 @@ impl HostInner {
         }
     }
 
-    /// The server of a config file entry. Unless `decision` launches the entry, the server has no
-    /// endpoint and its phase has the reason.
+    /// Creates the server of an entry of a config file. If `decision` does not allow the launch,
+    /// the server has no endpoint, and its phase says why.
     pub(super) fn spec_for_entry(
         &self,
         entry: &ServerEntry,
@@ -179,7 +183,8 @@ impl HostInner {
     ) -> ServerSpec {
         let phase = match decision {
             LaunchDecision::Launch(spec) => return self.spec_for_launch(spec, sequence),
-            // A disabled entry is shown as disabled, not as unapproved or invalid.
+            // The status of a disabled entry is "disabled", even if it is also not approved or
+            // invalid.
             _ if entry.is_disabled() => Phase::Off {
                 reason: disabled_reason(entry.name(), entry.disabled_by()),
             },
@@ -204,7 +209,7 @@ impl HostInner {
         self.default_spec(settings, ServerEndpoint::None, phase)
     }
 
-    /// A server with a custom transport.
+    /// Creates a server with a custom transport.
     pub(super) fn spec_for_connector(
         &self,
         name: &ServerName,
@@ -215,7 +220,7 @@ impl HostInner {
         self.default_spec(settings, endpoint, Phase::Starting)
     }
 
-    /// An in-process server.
+    /// Creates an in-process server.
     pub(super) fn spec_for_instance(
         &self,
         name: &ServerName,
@@ -249,7 +254,7 @@ impl HostInner {
         }
     }
 
-    /// The endpoint of an approved entry, or why it is not usable.
+    /// Returns the endpoint of an approved entry, or why the host cannot connect to it.
     fn endpoint(&self, spec: &LaunchSpec) -> Result<ServerEndpoint, FailureReason> {
         match &spec.config().transport {
             #[cfg(feature = "stdio")]
@@ -284,7 +289,7 @@ impl ServerDefaults {
         }
     }
 
-    /// The cached tools of a dormant server.
+    /// Returns the tools of a dormant server from the server cache. `None` for other servers.
     fn cached_tools(&self, spec: &ServerSpec) -> Option<Vec<crate::mcp::ToolDefinition>> {
         let key = spec.cache_key.as_deref()?;
         let is_dormant = spec.phase == Phase::Dormant;
@@ -293,7 +298,7 @@ impl ServerDefaults {
 }
 
 impl ServerSpec {
-    /// The same server, started when `previous` has stopped.
+    /// Makes the server start only when `previous` has stopped.
     pub(super) fn replacing(mut self, previous: &Arc<ServerHandle>) -> Self {
         self.replaces = Some(Arc::clone(previous));
         self
@@ -303,7 +308,7 @@ impl ServerSpec {
         self.settings.key()
     }
 
-    /// Whether the published status of `server` is the same as the initial one of this server.
+    /// Whether the status of `server` now equals the status that this server would start with.
     pub(super) fn has_same_status(&self, server: &ServerHandle) -> bool {
         let settings = server.settings();
         self.phase == server.state().phase
@@ -311,7 +316,8 @@ impl ServerSpec {
             && self.settings.description == *server.description()
     }
 
-    /// Spawns the task that owns the server.
+    /// Spawns the task that owns the server. Puts the cached tools of a dormant server into the
+    /// catalog first.
     pub(super) fn spawn(self, host: &HostInner) -> Arc<ServerHandle> {
         let HostInner {
             state, defaults, ..
@@ -392,7 +398,7 @@ impl ServerSpec {
     }
 }
 
-/// The settings of a server whose entry has no options.
+/// The settings of a server that has no config entry or whose entry is not launched.
 fn default_settings(
     name: &ServerName,
     sequence: u64,
@@ -410,7 +416,7 @@ fn default_settings(
     }
 }
 
-/// Where a server was disabled, and how to enable it.
+/// Says where a server was disabled. If a settings file disabled it, also says how to enable it.
 fn disabled_reason(name: &ServerName, by_settings: Option<&SourcePos>) -> String {
     match by_settings {
         None => "disabled in its entry".to_owned(),
@@ -420,7 +426,7 @@ fn disabled_reason(name: &ServerName, by_settings: Option<&SourcePos>) -> String
     }
 }
 
-/// The failure of an entry whose transport is not compiled in.
+/// The failure of an entry whose transport needs a Cargo feature that is not enabled.
 #[cfg(not(all(feature = "http", feature = "stdio")))]
 fn missing_feature(feature: &str) -> FailureReason {
     FailureReason {
@@ -435,7 +441,7 @@ fn clamp_timeout(timeout: Option<Duration>) -> Option<Duration> {
     timeout.map(|timeout| timeout.min(Deadlines::MAX))
 }
 
-/// The scope and the text of an entry.
+/// The scope of an entry and its JSON with masked secrets, for the status.
 pub(super) fn describe_entry(entry: &ServerEntry) -> EntryDescription {
     EntryDescription {
         scope: entry.scope(),
@@ -443,7 +449,8 @@ pub(super) fn describe_entry(entry: &ServerEntry) -> EntryDescription {
     }
 }
 
-/// The directory of the project file that the entry is in. Its process runs there.
+/// The directory of the project's config file that contains the entry, in which the host runs the
+/// server. `None` for entries of other scopes.
 pub(super) fn project_directory(spec: &LaunchSpec) -> Option<PathBuf> {
     let file = spec
         .origin()
@@ -453,8 +460,9 @@ pub(super) fn project_directory(spec: &LaunchSpec) -> Option<PathBuf> {
     file.parent().map(Path::to_owned)
 }
 
-/// Masks the secrets that the process of an entry gets: its `env`, the variables that it names in
-/// `inheritEnv`, and what looks like a secret in its arguments and in other inherited variables.
+/// Creates a redactor for the secrets that a child process gets: all values of `env`, all variables
+/// that `inheritEnv` names, and what looks like a secret in the arguments and in other inherited
+/// variables.
 fn stdio_redactor(config: &StdioConfig, host_env: &Variables) -> Redactor {
     let own = config.env.values().map(|value| value.expose().to_owned());
     let named = match &config.inherit_env {

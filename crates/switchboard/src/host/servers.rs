@@ -1,7 +1,7 @@
 //! The methods of [`Host`] that add, remove and inspect servers.
 //!
-//! Invariant: a server is added and removed under the lock on [`ConfiguredServers`], so that no
-//! change overwrites another.
+//! Invariant: servers are added and removed only under the lock on [`ConfiguredServers`], so that
+//! concurrent changes do not overwrite each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -23,18 +23,19 @@ use crate::server::ServerHandle;
 use crate::server::state::Phase;
 use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
 
-/// The config entries of the servers of a host.
+/// The config entries of the servers of a host, except connectors and in-process servers.
 #[derive(Default)]
 pub(super) struct ConfiguredServers {
-    /// The entries of the scope `dynamic`, which the embedding program added.
+    /// The entries that [`Host::connect`] and [`Host::set_servers`] added. Scope `dynamic`.
     pub(super) from_code: BTreeMap<ServerName, LaunchSpec>,
     /// The entries of config files.
     pub(super) from_files: BTreeMap<ServerName, FileEntry>,
+    /// The sequence number that was assigned last.
     last_sequence: u64,
 }
 
 impl ConfiguredServers {
-    /// A number that identifies a server among all servers of the host, past ones included.
+    /// Returns a new sequence number. No other server of the host has it or ever had it.
     pub(super) fn next_sequence(&mut self) -> u64 {
         self.last_sequence += 1;
         self.last_sequence
@@ -45,11 +46,12 @@ impl ConfiguredServers {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SetServersResult {
-    /// New and changed servers.
+    /// The names of new and changed servers.
     pub added: Vec<String>,
-    /// Removed and changed servers.
+    /// The names of removed and changed servers.
     pub removed: Vec<String>,
-    /// The errors, by server.
+    /// Why a server could not be added or connected, by server name. A server that was added but is
+    /// not connected is also in `added`.
     pub errors: BTreeMap<String, String>,
 }
 
@@ -57,16 +59,16 @@ pub struct SetServersResult {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// There is no server of this name.
+    /// The host has no server of this name.
     #[error("no server named {0:?}")]
     Unknown(String),
-    /// Another server has this name.
+    /// Another server of the host already has this name.
     #[error("a server named {0} already exists")]
     NameTaken(ServerName),
-    /// The name is not valid.
+    /// The name of a new server has an invalid format.
     #[error(transparent)]
     InvalidName(#[from] InvalidServerName),
-    /// The server was added or changed, but is not connected.
+    /// The server is in the host, but not connected. Holds its status, which says why.
     #[error("server {} is {}{}", .0.name, .0.status, reason_suffix(.0))]
     NotConnected(Box<ServerStatus>),
     /// The host is shutting down.
@@ -85,16 +87,16 @@ fn reason_suffix(status: &ServerStatus) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Readiness {
-    /// One server is connected, or no server is starting any more.
+    /// Until one server is connected. Also ends if no server is starting any more.
     First,
-    /// No server is starting any more.
+    /// Until no server is starting any more: each is connected, has failed or starts later.
     All,
-    /// None of these servers is starting any more.
+    /// Until none of these servers is starting any more. Ignores unknown names.
     Servers(Vec<ServerName>),
 }
 
 impl Host {
-    /// The status of every server, in the order in which they were configured.
+    /// The status of every server, in the order in which the servers were configured.
     #[doc(alias = "mcp_server_status")]
     pub fn status(&self) -> Vec<ServerStatus> {
         let catalog = self.catalog();
@@ -110,12 +112,13 @@ impl Host {
         Ok(self.find_server(name)?.status(&self.catalog()))
     }
 
-    /// The status of one server with details about its last connection attempt, for diagnosis.
+    /// The status of one server, with details about its last connection attempt for diagnosis.
     pub fn server_details(&self, name: &str) -> Result<ServerDetails, ServerError> {
         Ok(self.find_server(name)?.details(&self.catalog()))
     }
 
-    /// Waits until servers are connected or have failed.
+    /// Waits until no server that `readiness` selects is starting any more. Such a server is
+    /// connected, has failed, or has not been started. Has no timeout of its own.
     pub async fn wait_for(&self, readiness: Readiness) {
         let mut servers = self.state().servers_in_order();
         if let Readiness::Servers(names) = &readiness {
@@ -134,8 +137,8 @@ impl Host {
         }
     }
 
-    /// Adds a server and waits until it is connected. If the connection fails, the server stays in
-    /// the host, so that it can be inspected and reconnected.
+    /// Adds a server and waits until it is connected. If the connection fails, this method returns
+    /// an error, but the server stays in the host and can be inspected and reconnected.
     pub async fn connect(
         &self,
         name: &str,
@@ -148,7 +151,8 @@ impl Host {
         self.require_connected(&server)
     }
 
-    /// Removes a server. Its tools are gone and its process has exited when this method returns.
+    /// Removes a server. When this method returns, the catalog no longer has the tools of the
+    /// server, and its process has exited.
     pub async fn disconnect(&self, name: &str) -> Result<(), ServerError> {
         let server = self.find_server(name)?;
         self.inner.remove_server(&server.settings().name);
@@ -157,15 +161,16 @@ impl Host {
         Ok(())
     }
 
-    /// Starts a dormant server without calling a tool, and waits until it is connected. Only waits
-    /// if the server is not dormant.
+    /// Starts a dormant server without calling a tool, and waits until it is connected. If the
+    /// server is not dormant, waits only while it is starting.
     pub async fn start_server(&self, name: &str) -> Result<ServerStatus, ServerError> {
         let server = self.find_server(name)?;
         server.start_and_settle().await;
         self.require_connected(&server)
     }
 
-    /// Closes the session of a server, if there is one, and opens a new one.
+    /// Closes the session of a server, if it has one, and opens a new session. Waits until the new
+    /// session is open.
     #[doc(alias = "reconnect_mcp_server")]
     pub async fn reconnect(&self, name: &str) -> Result<ServerStatus, ServerError> {
         let server = self.find_server(name)?;
@@ -174,22 +179,23 @@ impl Host {
         self.require_connected(&server)
     }
 
-    /// Enables a disabled server.
+    /// Enables a server that [`Host::disable_server`] or its config entry disabled.
     #[doc(alias = "toggle_mcp_server")]
     pub async fn enable_server(&self, name: &str) -> Result<(), ServerError> {
         self.find_server(name)?.set_enabled(true).await;
         Ok(())
     }
 
-    /// Disables a server. Its connection stays open, its tools leave the catalog.
+    /// Disables a server: removes its tools from the catalog, but keeps its connection open.
     #[doc(alias = "toggle_mcp_server")]
     pub async fn disable_server(&self, name: &str) -> Result<(), ServerError> {
         self.find_server(name)?.set_enabled(false).await;
         Ok(())
     }
 
-    /// Replaces the servers of the scope `dynamic`. Unchanged servers keep their process; a changed
-    /// server counts as removed and added. Servers of config files are not affected.
+    /// Replaces the servers that [`Host::connect`] and this method added, and waits until the new
+    /// servers are connected or have failed. A server with the same config keeps its process. A
+    /// server with another config is removed and added. Servers of config files are not affected.
     #[doc(alias = "set_mcp_servers")]
     pub async fn set_servers(&self, wanted: BTreeMap<String, ServerConfig>) -> SetServersResult {
         let _changing = self.state().config_lock.lock().await;
@@ -217,7 +223,7 @@ impl Host {
         }
         for (name, server) in added {
             let state = server.wait_until_settled().await;
-            // A dormant server has not failed: the first call starts it.
+            // A dormant server is not connected, but that is no error: its first call starts it.
             if state.phase != Phase::Dormant
                 && let Err(error) = self.require_connected(&server)
             {
@@ -230,8 +236,8 @@ impl Host {
 
     /// Adds an in-process server and waits until it is connected.
     ///
-    /// [`Host::disconnect`] removes it again. The instance itself is not stopped: it can be added
-    /// again, also to other hosts.
+    /// [`Host::disconnect`] removes the server from the host, but does not stop the instance: a
+    /// clone of it can be added again, also to another host.
     pub async fn add_in_process_server(
         &self,
         name: &str,
@@ -251,10 +257,10 @@ impl Host {
 
     /// Registers an in-process server for config entries of the type `sdk`, as
     /// [`HostBuilder::sdk_server`](crate::HostBuilder::sdk_server) does. Returns the instance that
-    /// was registered under this name before.
+    /// was registered under this name before, if there was one.
     ///
-    /// Open sessions keep the previous instance until they are reconnected. [`Host::reconnect`]
-    /// retries an entry that failed because the name was not registered.
+    /// Open sessions use the previous instance until they are reconnected. If an entry failed
+    /// because the name was not registered, [`Host::reconnect`] connects it now.
     pub fn register_sdk_server(
         &self,
         name: impl Into<String>,
@@ -264,8 +270,8 @@ impl Host {
         servers.insert(name.into(), server.into())
     }
 
-    /// Removes an in-process server that was registered for config entries of the type `sdk`. Open
-    /// sessions are not affected.
+    /// Removes an in-process server that was registered for config entries of the type `sdk`, and
+    /// returns it. Open sessions are not affected.
     pub fn unregister_sdk_server(&self, name: &str) -> Option<ServerInstance> {
         self.inner.defaults.sdk_servers.remove(name)
     }
@@ -291,7 +297,8 @@ impl HostInner {
         lock(&self.configured)
     }
 
-    /// Adds a server of the scope `dynamic`.
+    /// Adds a server that the program configured, and stores its entry in
+    /// [`ConfiguredServers::from_code`].
     fn add_from_code(&self, spec: &LaunchSpec) -> Result<Arc<ServerHandle>, ServerError> {
         let mut configured = self.lock_configured();
         let sequence = configured.next_sequence();
@@ -302,8 +309,8 @@ impl HostInner {
         Ok(server)
     }
 
-    /// Adds a server and spawns its owner. The borrowed `configured` proves that the caller holds
-    /// the lock.
+    /// Adds a server and spawns its owner. The parameter `_configured` is not used: it proves that
+    /// the caller holds the lock on [`ConfiguredServers`].
     pub(super) fn add_server(
         &self,
         _configured: &ConfiguredServers,

@@ -1,8 +1,9 @@
 //! Detects that the machine was suspended.
 //!
-//! During suspend, timers stop and connections to remote servers can break without notice, so the
-//! host checks the health of remote servers after each resume. Invariant: a busy runtime is not
-//! mistaken for a suspended machine.
+//! During suspend, timers stop, and connections to remote servers can break without notice. The
+//! host therefore checks remote servers after each resume. This module only detects the resume.
+//! Invariant: a runtime that is too busy to run timers in time is not mistaken for a suspended
+//! machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +12,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Minimum suspend time that triggers health checks.
+/// Minimum suspend time within one [`CHECK_INTERVAL`] that counts as a suspend.
 const MIN_SUSPEND: Duration = Duration::from_secs(2);
 
-/// Returns how long the machine was suspended since it booted.
+/// A function that returns how long the machine was suspended in total since it booted.
 pub(super) type SuspendClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// Increments `resumed` whenever the machine was suspended, until `stop` is cancelled.
+/// Increments `resumed` after each suspend of at least [`MIN_SUSPEND`], until `stop` is cancelled.
 pub(super) async fn watch_for_suspend(
     time_suspended: SuspendClock,
     resumed: watch::Sender<u64>,
@@ -38,8 +39,8 @@ pub(super) async fn watch_for_suspend(
     stop.run_until_cancelled(watching).await;
 }
 
-/// The time since boot minus the time that the machine ran. `CLOCK_BOOTTIME` continues during
-/// suspend, `CLOCK_MONOTONIC` does not.
+/// Returns how long the machine was suspended in total since it booted: `CLOCK_BOOTTIME`, which
+/// continues during suspend, minus `CLOCK_MONOTONIC`, which does not.
 #[cfg(target_os = "linux")]
 pub(super) fn time_suspended() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -51,8 +52,8 @@ pub(super) fn time_suspended() -> Duration {
     read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
 }
 
-/// Not implemented on this platform. The next call or the periodic health check detects a dead
-/// connection.
+/// Returns zero, because the suspend time is not known on this platform. A dead connection is
+/// detected by the next call or by the periodic ping.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn time_suspended() -> Duration {
     Duration::ZERO

@@ -43,7 +43,7 @@ fn same_servers_have_no_diff() {
     );
 }
 
-/// Entries with these names and commands. An entry without a command is invalid.
+/// Creates config entries from pairs of name and command. An empty command makes an invalid entry.
 fn entries(written: &[(&str, &str)]) -> Vec<ServerEntry> {
     let member = |(name, command): &(&str, &str)| match *command {
         "" => format!("{name:?}: {{}}"),

@@ -1,4 +1,5 @@
-//! Turns the entry of a remote server into its endpoint.
+//! Turns the entry of a remote server into a [`ServerEndpoint`]: URL, transport, TLS files,
+//! credentials.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::server::connect::ServerEndpoint;
 use crate::server::state::FailureReason;
 
 impl HostInner {
-    /// The endpoint of a remote entry, or why its URL or its headers are not usable.
+    /// Returns the endpoint of an entry with a URL, or why the URL or the headers are invalid.
     pub(super) fn remote_endpoint(
         &self,
         spec: &LaunchSpec,
@@ -59,8 +60,9 @@ impl HostInner {
         }))
     }
 
-    /// The provider that the builder set for the server, else the `headersHelper` of the entry,
-    /// else the headers of the entry alone.
+    /// Returns the provider of credentials: the one that the program set for this server, else the
+    /// `headersHelper` of the entry. The headers of the entry are sent as well. Without a provider,
+    /// only they are sent.
     fn auth_provider(
         &self,
         spec: &LaunchSpec,
@@ -79,7 +81,8 @@ impl HostInner {
         }
     }
 
-    /// The provider that runs the `headersHelper` of the entry, if it has one.
+    /// Returns the provider that runs the `headersHelper` of the entry. `None` if the entry has no
+    /// `headersHelper`.
     #[cfg(feature = "stdio")]
     fn headers_helper(
         &self,
@@ -102,7 +105,8 @@ impl HostInner {
         )))
     }
 
-    /// Without the feature `stdio`, an entry with a `headersHelper` is rejected earlier.
+    /// Returns `None`: without the feature `stdio`, [`Self::remote_endpoint`] has already rejected
+    /// entries with a `headersHelper`.
     #[cfg(not(feature = "stdio"))]
     fn headers_helper(
         &self,
@@ -113,7 +117,7 @@ impl HostInner {
         None
     }
 
-    /// The endpoint of a server of the claude.ai account, or why its URL is not allowed.
+    /// Returns the endpoint of a server of the claude.ai account, or why its URL is not allowed.
     pub(super) fn claude_ai_endpoint(
         &self,
         url: &str,
@@ -138,7 +142,8 @@ impl HostInner {
     }
 }
 
-/// The provider of a host without a claude.ai account: every request requires a login.
+/// The provider of credentials if the program set no claude.ai account. Every request fails with
+/// [`AuthError::LoginNeeded`].
 struct MissingClaudeAccount;
 
 impl AuthProvider for MissingClaudeAccount {
@@ -158,7 +163,8 @@ impl AuthProvider for MissingClaudeAccount {
     }
 }
 
-/// Masks the headers of an entry, and what looks like a secret in its URL.
+/// Creates a redactor for the secrets in the headers of an entry, and for what looks like a secret
+/// in its URL.
 fn redactor<'a>(
     url: &Url,
     headers: impl IntoIterator<Item = (&'a String, &'a Secret)>,
@@ -181,7 +187,7 @@ fn http_transport(kind: RemoteKind) -> HttpTransport {
     }
 }
 
-/// What the user can do about a URL that is not usable.
+/// Says how to correct an invalid `url` in an entry.
 pub(in crate::host) fn url_hint(error: &UrlError) -> String {
     match error {
         UrlError::Invalid(_) => "it begins with https:// or http:// and a host".to_owned(),
