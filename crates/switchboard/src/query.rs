@@ -4,7 +4,7 @@
 //! the query. The public methods are on [`Host`](crate::Host).
 //!
 //! Invariant: a query is sent at most twice. A query changes nothing on the server, so it is sent
-//! again after its connection was lost.
+//! once more if the connection is lost.
 
 mod error;
 

@@ -208,8 +208,8 @@ pub struct ToolSummary {
     pub annotations: Option<HintSummary>,
 }
 
-/// The hints of a server about the effects of a tool. The host does not verify them. `None`: the
-/// server did not declare the hint.
+/// The hints of a server about the effects of a tool. The host does not verify them. In each field,
+/// `None` means that the server did not declare the hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -5,8 +5,8 @@
 //! agent, with [`Host::drain_watch_events`](crate::Host::drain_watch_events) or
 //! [`Host::next_watch_event`](crate::Host::next_watch_event).
 //!
-//! A watch refers to its server by name. It survives reconnects and config changes that keep or
-//! replace the server, and ends when the server is removed.
+//! A watch refers to its server by name. The watch survives reconnects and config changes that keep
+//! or replace the server, and ends when the server is removed.
 //!
 //! Invariants:
 //!

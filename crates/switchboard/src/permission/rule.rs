@@ -128,8 +128,8 @@ impl Rule {
     /// Limits the rule to these servers, even if its pattern matches tools of other servers. The
     /// rule then matches no local tool.
     ///
-    /// Use this method for rules whose author controls only some servers. For example, an allow in
-    /// a project file applies only to the servers of that project.
+    /// Use this method for rules whose author controls only some servers. For example, an allow
+    /// rule in a project file applies only to the servers of that project.
     ///
     /// ```
     /// use switchboard::id::ServerName;

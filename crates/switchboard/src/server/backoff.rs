@@ -19,7 +19,7 @@ mod tests;
 pub(crate) struct RetryPolicy {
     /// The mean delay after the first failure.
     pub(crate) first_delay: Duration,
-    /// Each delay is the previous one times this factor.
+    /// Each delay is the previous delay times this factor.
     pub(crate) factor: f64,
     /// The maximum delay. Jitter is applied afterwards, so the actual delay can be longer.
     pub(crate) max_delay: Duration,

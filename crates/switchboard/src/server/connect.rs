@@ -1,8 +1,8 @@
 //! Connects one server: resolves its endpoint, uses and updates the cached protocol era, and adds
 //! hints to errors.
 //!
-//! [`switchboard_client::connect`] makes the attempt; [`super::owner`] decides when. Invariant: an
-//! entry without approval has no endpoint, so nothing is started for it.
+//! [`switchboard_client::connect`] makes a connection attempt; [`super::owner`] decides when to
+//! make one. Invariant: an entry without approval has no endpoint, so nothing is started for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

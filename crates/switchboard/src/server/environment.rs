@@ -1,9 +1,9 @@
 //! Selects the environment variables of a child.
 //!
-//! Pure functions. A child gets the inherited variables, those in the entry's `env`, and
-//! [`MARKER_VARIABLE`](switchboard_process::MARKER_VARIABLE), which the supervisor adds. Invariant:
-//! a child inherits a variable only if [`INHERITED`] or [`INHERITED_PREFIXES`] matches its name, or
-//! `inheritEnv` of the config entry allows it.
+//! Pure functions. A child gets the inherited variables, the variables in `env` of the config
+//! entry, and [`MARKER_VARIABLE`](switchboard_process::MARKER_VARIABLE), which the supervisor adds.
+//! Invariant: a child inherits a variable only if [`INHERITED`] or [`INHERITED_PREFIXES`] matches
+//! its name, or `inheritEnv` of the config entry allows it.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Caches the listings of resources, resource templates and prompts of one server.
 //!
-//! Requests a listing from the server only when a caller needs it. The tools are not cached here:
-//! the owner lists them and the catalog holds them.
+//! Requests a listing from the server only when a query needs it. Tools are not cached here: the
+//! owner lists the tools and the catalog holds them.
 //!
 //! Invariant: a cached listing is used only if it came from the open session and the server has
 //! announced no change since the listing was requested. A listing without a lifetime is used only
@@ -93,8 +93,8 @@ impl<T: ListItem> ListingCache<T> {
             Some(expires_at) => Instant::now() < expires_at,
             None => session.receives_changes(T::CHANGE_KIND),
         };
-        // Read the change count last: a reopened stream increments it before it sets the flag that
-        // `receives_changes` reads.
+        // Read the change count last: a reopened notification stream increments the change count
+        // before it sets the flag that `receives_changes` reads.
         let is_valid = cached.session == session.key()
             && is_fresh
             && cached.change_count == session.change_count(T::CHANGE_KIND);

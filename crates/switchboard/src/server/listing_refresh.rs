@@ -56,7 +56,7 @@ impl ListingExpiry {
         }
     }
 
-    /// Starts the lifetime of a new listing. A `ttl` of zero means that it never expires.
+    /// Starts the lifetime of a new listing. A `ttl` of zero means that the listing never expires.
     pub(super) fn restart(&self, ttl: Duration) {
         let expires_at = if ttl.is_zero() {
             Self::NEVER

@@ -18,7 +18,7 @@ impl SdkServers {
         Self(Mutex::new(servers))
     }
 
-    /// Adds a server and returns the previous one of that name.
+    /// Adds a server. Returns the server that had this name before, if there was one.
     pub(crate) fn insert(&self, name: String, server: ServerInstance) -> Option<ServerInstance> {
         lock(&self.0).insert(name, server)
     }

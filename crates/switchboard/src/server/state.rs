@@ -1,7 +1,7 @@
 //! The state of one server that its owner publishes on a `watch` channel.
 //!
-//! Plain data. Only the owner changes it. Invariant: [`State::session`] is set only in
-//! [`Phase::Ready`] and, while the session is being closed, in the next phase.
+//! Plain data. Only the owner changes the published state. Invariant: [`State::session`] is set
+//! only in [`Phase::Ready`] and, while the session is being closed, in the next phase.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -52,8 +52,8 @@ pub enum WatchChange {
         /// How many changes the host detected since the last event of this watch.
         times: u64,
     },
-    /// The resource cannot be read, or the call of the tool failed. Not reported again until the
-    /// target has recovered. The watch continues.
+    /// The resource cannot be read, or the call of the tool failed. Not reported again while the
+    /// failure lasts. The watch continues.
     Failed,
     /// The resource can be read again, or the tool can be called again after a failure.
     Recovered,

@@ -148,7 +148,7 @@ pub enum WatchTarget {
     },
     /// The result of a tool.
     Tool {
-        /// The name that the server uses.
+        /// The name that the server uses for the tool, not the wire name.
         name: ToolName,
         /// The arguments of each call.
         arguments: Map<String, Value>,
@@ -187,7 +187,7 @@ pub struct Watch {
     /// server does not send notifications.
     #[serde(rename = "means")]
     pub effective_kind: WatchKind,
-    /// Why a subscription is polled. `None` if it is not.
+    /// Why a subscription is polled. `None` if the watch is not a polled subscription.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Whether the host has read the resource or called the tool at least once. The first change is
@@ -196,7 +196,7 @@ pub struct Watch {
     pub has_baseline: bool,
     /// The name of the server.
     pub server: ServerName,
-    /// The resource or the tool.
+    /// The watched resource or tool.
     pub target: WatchTarget,
     /// The polling interval. Serialized in milliseconds.
     #[serde(rename = "intervalMs", serialize_with = "serialize_millis")]
@@ -230,7 +230,7 @@ pub enum WatchError {
         server: ServerName,
         /// The tool name in the request.
         tool: ToolName,
-        /// A tool with a similar name.
+        /// A tool of the server with a similar name. `None` if there is none.
         nearest: Option<String>,
     },
     /// The arguments do not match the input schema of the tool.

@@ -25,14 +25,15 @@ use crate::query::QueryError;
 use crate::server::ServerHandle;
 use crate::server::state::{Phase, State};
 
-/// A burst of notifications causes one refresh. It starts after this time without another
+/// A burst of notifications causes one refresh. The refresh starts after this time without another
 /// notification.
 const DEBOUNCE_QUIET: Duration = Duration::from_millis(150);
 /// A burst of notifications delays the refresh by at most this time.
 const DEBOUNCE_MAX: Duration = Duration::from_secs(1);
 /// The polling interval doubles with every consecutive failure, up to this number of times.
 const MAX_BACKOFF_EXPONENT: u32 = 4;
-/// The number of consecutive connection losses after which the watch reports a failure.
+/// If the connection is lost, the watch reports a failure only after this many consecutive failed
+/// refreshes.
 const LOSSES_BEFORE_REPORT: u32 = 3;
 /// A server can have stopped before the host removes it. The task waits this long before it checks
 /// such a server again.
