@@ -61,12 +61,13 @@ pub trait AuthProvider: Send + Sync + 'static {
         request: AuthRequest<'a>,
     ) -> BoxFuture<'a, Result<Credential, AuthError>>;
 
-    /// Called when the server rejected a request with status 401 or 403. Decides whether the request is
-    /// retried with another credential. Called at most a few times per request.
+    /// Called when the server rejected a request with status 401 or 403. Decides whether the
+    /// transport sends the request again with another credential. Called at most three times per
+    /// request.
     fn refused<'a>(&'a self, refusal: AuthRefusal<'a>) -> BoxFuture<'a, AuthVerdict>;
 }
 
-/// A request that needs a credential.
+/// What a provider needs to choose a credential: the server that the request is sent to.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AuthRequest<'a> {
@@ -77,13 +78,14 @@ pub struct AuthRequest<'a> {
 }
 
 impl<'a> AuthRequest<'a> {
-    /// Creates a request to a server.
+    /// Describes a request to the server `server` at `url`.
     pub fn new(server: &'a ServerName, url: &'a str) -> Self {
         Self { server, url }
     }
 }
 
-/// A request that the server rejected.
+/// A response with status 401 or 403 to one request of the session, and the credential that the
+/// request carried.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AuthRefusal<'a> {
@@ -93,14 +95,16 @@ pub struct AuthRefusal<'a> {
     pub status: u16,
     /// The authentication schemes that the server accepts.
     pub challenge: &'a Challenge,
-    /// The rejected credential. The provider may already have a newer one from a concurrent request.
+    /// The credential that the rejected request carried. The provider may already have a newer
+    /// credential, which it obtained for a concurrent request.
     pub credential: &'a Credential,
-    /// How often the server rejected the same request before.
+    /// How often the server has already rejected this request with another credential; 0 for the
+    /// first rejection.
     pub previous_refusals: u32,
 }
 
 impl<'a> AuthRefusal<'a> {
-    /// Creates the first refusal of a request.
+    /// Describes the first rejection of a request: `previous_refusals` is 0.
     pub fn new(
         server: &'a ServerName,
         status: u16,
@@ -116,13 +120,14 @@ impl<'a> AuthRefusal<'a> {
         }
     }
 
-    /// Sets how often the server rejected the same request before.
+    /// Sets `previous_refusals`, the number of earlier rejections of the same request.
     pub fn with_previous_refusals(mut self, count: u32) -> Self {
         self.previous_refusals = count;
         self
     }
 
-    /// The verdict of a provider that has no other credential: a 403 is final, a 401 needs a login.
+    /// The verdict of a provider that has no other credential: `Forbidden` for status 403,
+    /// `NeedsLogin` for status 401.
     pub fn final_verdict(&self) -> AuthVerdict {
         match self.status {
             403 => AuthVerdict::Forbidden,
@@ -131,43 +136,46 @@ impl<'a> AuthRefusal<'a> {
     }
 }
 
-/// How the transport proceeds after a refusal.
+/// What the transport does after the server rejected a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthVerdict {
-    /// Retry the request: the provider has a new credential.
+    /// Send the request again: the provider has a new credential.
     TryAgain,
-    /// The user has to log in. The server is not retried until the user requests it.
+    /// The user has to log in. The request fails, and the server is not retried until the user
+    /// requests it.
     NeedsLogin,
-    /// The credential is valid but does not permit this request. Only this request fails.
+    /// The credential is valid but does not permit this request. Only this request fails; the
+    /// session continues.
     Forbidden,
-    /// The provider failed to obtain a new credential.
+    /// The provider tried to obtain a new credential and failed. The request fails with this error.
     Failed(AuthError),
 }
 
-/// Why there is no credential. Does not contain any part of one.
+/// Why a provider has no credential for a request. The error contains no header value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// The name of a header is invalid.
+    /// The name is not a valid HTTP header name.
     #[error("{name:?} is not a valid header name")]
     InvalidName {
-        /// The invalid name.
+        /// The invalid name, at most 80 characters of it.
         name: String,
     },
-    /// The value of a header is invalid.
+    /// The value contains characters that are not allowed in an HTTP header, such as line breaks.
     #[error("the value of header {name} contains line breaks or other control characters")]
     InvalidValue {
-        /// Name of the header.
+        /// Name of the header with the invalid value.
         name: String,
     },
-    /// The header affects the framing or routing of the request, so only the HTTP client sets it.
+    /// A credential contains a header that affects the framing or routing of a request, such as
+    /// `Host`. Only the HTTP client sets these headers.
     #[error("the header {name} is reserved for the HTTP client")]
     Reserved {
-        /// Name of the header.
+        /// Name of the reserved header.
         name: String,
     },
-    /// There are too many headers for a request.
+    /// The credential has more than 64 headers, or its headers are larger than 32 KiB in total.
     #[error("more than {MAX_HEADERS} headers, or more than {MAX_HEADER_BYTES} bytes of headers")]
     TooMany,
     /// The command in `headersHelper` failed or printed no valid headers.
@@ -176,37 +184,39 @@ pub enum AuthError {
         /// What happened, as the rest of a sentence: "exited with code 1".
         problem: String,
     },
-    /// The user has to log in first.
+    /// The provider obtains its credential by a login, and the user has not logged in.
     #[error("login required: {hint}")]
     LoginNeeded {
-        /// How to log in.
+        /// What the user can do to log in.
         hint: String,
     },
     /// The provider has no credential at present. A later request may succeed.
     #[error("no credential available: {reason}")]
     Unavailable {
-        /// Explanation without secrets.
+        /// Why the provider has no credential, as text for the user. Must not contain secrets.
         reason: String,
     },
 }
 
-/// Maximum number of headers in a credential. All common servers accept as many.
+/// Maximum number of headers in a credential. Common HTTP servers accept at least this many.
 pub(crate) const MAX_HEADERS: usize = 64;
-/// Maximum size of all names and values in a credential.
+/// Maximum total size of the header names and values in a credential.
 pub(crate) const MAX_HEADER_BYTES: usize = 32 * 1024;
 
 impl AuthError {
-    /// Whether the user has to log in.
+    /// Whether the error is [`AuthError::LoginNeeded`]: a login of the user would fix it.
     pub fn wants_login(&self) -> bool {
         matches!(self, Self::LoginNeeded { .. })
     }
 
-    /// Whether a retry would fail in the same way.
+    /// Whether a later attempt would fail with the same error. `false` only for a failed
+    /// `headersHelper` and for [`AuthError::Unavailable`].
     pub fn is_permanent(&self) -> bool {
         !matches!(self, Self::Helper { .. } | Self::Unavailable { .. })
     }
 
-    /// Tells the user how to fix the error.
+    /// What the user can do to fix the error. `None` if only waiting helps
+    /// ([`AuthError::Unavailable`]).
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::InvalidName { .. } | Self::InvalidValue { .. } | Self::Reserved { .. } => {

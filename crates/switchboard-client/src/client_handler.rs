@@ -1,4 +1,4 @@
-//! The trait that answers the requests of a server.
+//! The trait through which the host answers the requests of a server.
 //!
 //! A session parses, validates and rate limits the requests of its server, then passes them to a
 //! [`ClientHandler`]. The handler also receives the server's log messages.
@@ -14,32 +14,37 @@ use switchboard_wire::mcp::{ErrorObject, Json};
 
 /// Answers the requests of one server and receives its log messages.
 pub trait ClientHandler: Send + Sync + 'static {
-    /// The capabilities announced to the server. Requests for any other are refused.
+    /// The client capabilities that the session announces to the server. The session refuses
+    /// requests that need any other capability.
     fn capabilities(&self) -> ClientCapabilities;
 
-    /// Answers `elicitation/create`. A server has at most one such request open.
+    /// Answers `elicitation/create`. Not called again for the same server before the future has
+    /// completed.
     fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse>;
 
-    /// Answers `sampling/createMessage`. A server has at most one such request open.
+    /// Answers `sampling/createMessage`. Not called again for the same server before the future has
+    /// completed.
     fn sample<'a>(
         &'a self,
         request: SamplingRequest<'a>,
     ) -> BoxFuture<'a, Result<Value, ErrorObject>>;
 
-    /// Answers `roots/list`.
+    /// Answers `roots/list` with the directories that the server may work in.
     fn roots(&self) -> BoxFuture<'_, Vec<Root>>;
 
-    /// Whether [`on_log`](Self::on_log) does anything. Log messages are not parsed otherwise.
+    /// Whether [`on_log`](Self::on_log) uses log messages. If not, the session does not parse them.
     fn wants_logs(&self) -> bool;
 
-    /// Receives a log message, within the rate limit.
+    /// Receives a log message. Messages beyond the session's rate limit are dropped before this
+    /// call.
     fn on_log(&self, message: LogMessage);
 
-    /// Reports how many log messages were dropped within a second.
+    /// Reports that the session dropped `count` log messages within about a second, because the
+    /// server exceeded the rate limit.
     fn on_logs_dropped(&self, count: u64);
 
-    /// Reports that the server sent more requests of this method per minute than allowed. Called once
-    /// per series of rejected requests.
+    /// Reports that the server sent more than `per_minute` requests with this method within a
+    /// minute. Called only for the first of several rejected requests in a row.
     fn on_requests_limited(&self, method: &'static str, per_minute: usize);
 }
 
@@ -48,8 +53,8 @@ pub trait ClientHandler: Send + Sync + 'static {
 pub struct LogMessage {
     /// `debug`, `info`, …, as the server sent it.
     pub level: String,
-    /// The part of the server that logs.
+    /// The name of the part of the server that wrote the message, if the server sent one.
     pub logger: Option<String>,
-    /// The message: any JSON value.
+    /// The logged data: any JSON value.
     pub data: Option<Json>,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// The stages of a connection attempt, in order.
+/// The stages of a connection attempt, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -13,37 +13,39 @@ pub enum ConnectStage {
     Open,
     /// The TLS handshake.
     Secure,
-    /// The process keeps running, or the endpoint responds like an MCP server.
+    /// Waiting for signs of life: the process keeps running, or the URL responds like an MCP
+    /// server.
     Alive,
-    /// The server accepts the credentials.
+    /// Authorizing requests: the server accepts the credential.
     Login,
     /// The MCP handshake, which agrees on a protocol version.
     Handshake,
-    /// Listing the tools.
+    /// Listing the tools of the server.
     Listing,
 }
 
-/// How far a connection attempt got. Durations are serialized in milliseconds.
+/// The outcome of a connection attempt: the failed stage, or how long the completed steps took.
+/// Durations are serialized in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ConnectAttempt {
-    /// The stage that failed.
+    /// The stage that failed; `None` if the attempt succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_at: Option<ConnectStage>,
-    /// Time until the process was running or the stream was open.
+    /// Time from the start of the attempt until the process was running or the connection was open.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "as_milliseconds"
     )]
     pub opening: Option<Duration>,
-    /// Time from there until the MCP handshake was complete.
+    /// Time from the end of `opening` until the MCP handshake was complete.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "as_milliseconds"
     )]
     pub handshake: Option<Duration>,
-    /// Time from there until the tools were listed.
+    /// Time from the end of `handshake` until the tools were listed.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "as_milliseconds"
@@ -52,7 +54,7 @@ pub struct ConnectAttempt {
 }
 
 impl ConnectAttempt {
-    /// An attempt that failed at `stage`.
+    /// Describes an attempt that failed at `stage`, without durations.
     pub fn failed_at(stage: ConnectStage) -> Self {
         Self {
             failed_at: Some(stage),

@@ -1,9 +1,11 @@
-//! Parses and validates `elicitation/create` requests, and the values of the user's response.
+//! Parses and validates `elicitation/create` requests, and the form values with which the user
+//! responds.
 //!
-//! Showing the request to the user is up to the [`ClientHandler`](crate::client_handler::ClientHandler).
+//! This module does not show anything to the user; the
+//! [`ClientHandler`](crate::client_handler::ClientHandler) does.
 //!
-//! Invariant: a request that violates the protocol never reaches the handler, and form values that do
-//! not fit their form are never sent to the server.
+//! Invariant: a request that violates the protocol never reaches the handler, and form values that
+//! are invalid for the form are never sent to the server.
 
 mod form;
 mod url;
@@ -19,33 +21,35 @@ use switchboard_wire::text::sanitize;
 pub use self::form::{EnumOption, Field, FieldKind, Form, InvalidValue, TextFormat};
 pub use self::url::{ElicitUrl, UrlWarning};
 
-/// A longer `message` is truncated to this many bytes.
+/// Maximum length of `message`, in bytes. A longer message is truncated.
 const MAX_MESSAGE_BYTES: usize = 4 * 1024;
-/// A request with longer `params` is refused.
+/// Maximum length of `params` as JSON text, in bytes. A longer request is refused.
 const MAX_PARAMS_BYTES: usize = 256 * 1024;
-/// A request with a longer `elicitationId` is refused.
+/// Maximum length of `elicitationId`, in bytes. A request with a longer id is refused.
 const MAX_ID_BYTES: usize = 1024;
 
 /// A valid `elicitation/create` request: a server asks the user for something.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Elicitation<'a> {
-    /// The server that sent the request. Show its name: the server wrote the message.
+    /// The server that sent the request. Show its name to the user, so that the user knows who
+    /// wrote the message.
     pub server: &'a ServerName,
-    /// The message of the server: sanitized and truncated, but untrusted.
+    /// Why the server asks. Sanitized and truncated, but untrusted, because the server wrote it.
     pub message: String,
     /// What the server asks for.
     pub mode: ElicitMode,
 }
 
-/// What the server asks the user for: form values, or to open a URL.
+/// What the server asks the user for: to fill in a form, or to open a URL.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitMode {
-    /// Values for the fields of a form.
+    /// The user fills in the fields of this form.
     Form(Form),
-    /// Opening a URL. To accept means only that the user consents to open it. The engine never opens
-    /// the URL; the program shows it to the user or opens it in the user's browser.
+    /// The user opens this URL. [`ElicitResponse::Accept`] means only that the user agrees to open
+    /// it. The crate never opens the URL; the embedding program shows it to the user or opens it in
+    /// the user's browser.
     Url(ElicitUrl),
 }
 
@@ -53,17 +57,18 @@ pub enum ElicitMode {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitResponse {
-    /// The values of the form by field name. Ignored for a URL.
+    /// The user agrees. Holds the form values by field name; ignored if the server asked to open a
+    /// URL.
     Accept(Map<String, Value>),
-    /// The user refused.
+    /// The user refuses.
     Decline,
-    /// The user closed the question without a decision.
+    /// The user dismissed the request without a decision.
     Cancel,
 }
 
 impl<'a> Elicitation<'a> {
-    /// Parses the `params` of an `elicitation/create` request. Refuses a mode that is not among
-    /// `capabilities`. The error is the response to the server.
+    /// Parses the `params` of an `elicitation/create` request. Refuses a mode (`form` or `url`)
+    /// that `capabilities` does not contain. The error is what the server receives as response.
     pub fn parse(
         server: &'a ServerName,
         params: &Json,
@@ -72,8 +77,8 @@ impl<'a> Elicitation<'a> {
         Self::parse_redacted(server, params, capabilities, &Redactor::default())
     }
 
-    /// Like [`parse`](Self::parse), but masks the secrets that the server was started with. The URL
-    /// is not masked: the user must see exactly the URL that is opened.
+    /// Like [`parse`](Self::parse), but masks secrets in the texts of the request. The URL is not
+    /// masked: the user must see exactly the URL that will be opened.
     pub(crate) fn parse_redacted(
         server: &'a ServerName,
         params: &Json,
@@ -130,15 +135,15 @@ impl<'a> Elicitation<'a> {
 }
 
 impl ElicitResponse {
-    /// Returns the result to send to the server. If the values do not fit the form, the result is
-    /// `cancel`.
+    /// Builds the result to send to the server. If the values are invalid for the form, the result
+    /// is `cancel`.
     pub fn into_result(self, mode: &ElicitMode, server: &ServerName) -> Value {
         match (self, mode) {
             (Self::Accept(_), ElicitMode::Url(_)) => json!({"action": "accept"}),
             (Self::Accept(values), ElicitMode::Form(form)) => match form.validate(values) {
                 Ok(content) => json!({"action": "accept", "content": content}),
                 Err(invalid) => {
-                    // Log only the names of the fields: the values may be secrets.
+                    // Log only the names of the invalid fields: their values may be secrets.
                     let fields: Vec<_> = invalid.iter().map(|value| &value.field).collect();
                     tracing::warn!(%server, ?fields, "form response not sent: invalid values");
                     cancel_result()
@@ -160,8 +165,8 @@ fn parse_object(params: &Json) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Masks secrets in all fields but `url` and `elicitationId`. Must run before truncation: a secret
-/// that is cut in two is no longer recognized.
+/// Masks secrets in all members of `params` except `url` and `elicitationId`. Must run before texts
+/// are truncated: the redactor does not recognize a secret that was cut in two.
 fn redact(
     params: &Json,
     mut fields: Map<String, Value>,
@@ -181,7 +186,7 @@ fn redact(
     Ok(redacted)
 }
 
-/// The result of an elicitation that the user did not decide.
+/// The result for an elicitation that ended without a decision of the user.
 pub(crate) fn cancel_result() -> Value {
     json!({"action": "cancel"})
 }
@@ -194,7 +199,8 @@ fn sanitize_message(message: &str) -> String {
     format!("{}…", fit(&message, MAX_MESSAGE_BYTES))
 }
 
-/// The id that `notifications/elicitation/complete` refers to.
+/// Returns the id with which a later `notifications/elicitation/complete` of the server refers to
+/// this request.
 fn parse_elicitation_id(fields: &Map<String, Value>) -> Result<Option<String>, String> {
     match fields.get("elicitationId") {
         None => Ok(None),

@@ -1,11 +1,11 @@
 //! HTTP/1.1 client for one server: connection pool, TLS, proxies, redirects, gzip.
 //!
-//! Knows nothing of MCP. There is no limit on the wait for a response: the caller drops the future
-//! to give up, which closes the connection.
+//! The client knows nothing of MCP. It waits for a response without a time limit: the session gives
+//! up by dropping the future, which closes the connection.
 //!
-//! Invariants: a request is sent at most once; only a request that hyper returned unsent is tried on
-//! another connection. Credentials are sent only to the origin of the server, and over unencrypted
-//! http only to a loopback host.
+//! Invariants: the server never receives a request twice. A request is tried on another connection
+//! only if hyper returned it unsent. Credentials are sent only to the origin of the server, and
+//! over unencrypted http only to a loopback host.
 
 mod body;
 mod connect;
@@ -44,11 +44,12 @@ pub use self::tls::TlsConfig;
 
 /// Maximum number of redirects that one request follows.
 const MAX_REDIRECTS: usize = 5;
-/// Maximum number of pooled connections that are tried before the client opens a new one. Each of
-/// them may turn out to be closed.
+/// Maximum number of pooled connections that are tried for one request before a new one is opened.
+/// The server may have closed any pooled connection in the meantime.
 const MAX_POOLED_ATTEMPTS: usize = 64;
 
-/// The HTTP client of one server. Clones share the connections, which close with the last clone.
+/// The HTTP client of one server. Clones share one connection pool; its idle connections are closed
+/// when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct HttpClient(Arc<ClientState>);
 
@@ -58,10 +59,11 @@ pub(crate) struct Target {
     pub(crate) tls: TlsConfig,
 }
 
-/// A request to the server.
+/// One request. A redirected request is built anew for each redirect.
 pub(crate) struct HttpRequest {
     pub(crate) method: Method,
-    /// A URL with the same origin as the target, or `None` for the URL of the target.
+    /// The URL to send the request to, with the same origin as the server. `None` for the URL of
+    /// the server.
     pub(crate) url: Option<Url>,
     /// Headers without secrets.
     pub(crate) headers: HeaderMap,
@@ -70,7 +72,7 @@ pub(crate) struct HttpRequest {
     pub(crate) body: Bytes,
 }
 
-/// Status and headers of a response, and its body, which may still be arriving.
+/// Status and headers of a response, with its body. The rest of the body may still be arriving.
 pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -83,11 +85,13 @@ struct ClientState {
     pool: Arc<Pool>,
     tasks: TaskTracker,
     connect_timeout: Duration,
-    /// The request target of `url`.
+    /// `url` in the form that a request line contains: path and query, or the whole URL for a proxy
+    /// that forwards requests.
     uri: Uri,
     /// Value of the `Host` header.
     host: HeaderValue,
-    /// Whether the connection is encrypted or stays on this machine.
+    /// Whether credentials may be sent: the connection is encrypted, or the server is on this
+    /// machine.
     is_private: bool,
 }
 
@@ -147,11 +151,11 @@ impl HttpClient {
         })))
     }
 
-    /// Sends a request and returns when the headers of the response arrived. Dropping the future, or
-    /// the response body before its end, closes the connection.
+    /// Sends a request and returns as soon as the headers of the response have arrived. Dropping
+    /// the future, or dropping the response body before its end, closes the connection.
     ///
-    /// Follows redirects 307 and 308 within the origin of the server and calls `make_request` again
-    /// for each of them. Returns any other redirect as the response.
+    /// Follows redirects with status 307 or 308 to the same origin, at most `MAX_REDIRECTS`, and
+    /// calls `make_request` again for each. Any other redirect is returned as the response.
     pub(crate) async fn send(
         &self,
         make_request: impl Fn() -> HttpRequest,
@@ -183,7 +187,9 @@ impl HttpClient {
 }
 
 impl ClientState {
-    /// Returns all headers of a request. Fails if the credential must not be sent.
+    /// Merges the headers of a request with its credential and with the headers that the client
+    /// sets. Fails if the credential would be sent unencrypted to another machine, or contains a
+    /// reserved header.
     fn request_headers(
         &self,
         mut headers: HeaderMap,
@@ -203,7 +209,9 @@ impl ClientState {
         headers.insert(USER_AGENT, USER_AGENT_VALUE);
         headers.extend(credential);
         headers.insert(ACCEPT_ENCODING, GZIP);
-        // An encrypted request goes through a tunnel; `Route` authorizes it when it opens the tunnel.
+        // A proxy forwards an unencrypted request, which therefore carries the proxy password. An
+        // encrypted request passes through a tunnel, for which `open_tunnel` sends the proxy
+        // password.
         if let Some(proxy) = self
             .route
             .proxy
@@ -282,8 +290,8 @@ enum ExchangeOutcome {
 }
 
 impl Route {
-    /// Returns the request target of a URL: path and query, or the whole URL for a request that a
-    /// proxy forwards.
+    /// Returns what the request line contains: path and query, or the whole URL if a proxy forwards
+    /// the request.
     fn request_uri(&self, url: &Url) -> Option<Uri> {
         let is_forwarded = self.proxy.is_some() && !self.is_encrypted;
         let text = if is_forwarded {
@@ -300,7 +308,8 @@ const USER_AGENT_VALUE: HeaderValue =
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const INVALID_TARGET: &str = "the URL cannot be used in an HTTP request";
 
-/// Whether a header affects the framing or routing of the message. Credentials must not set it.
+/// Whether a header affects the framing or routing of a request. A credential must not contain such
+/// a header.
 fn is_reserved(name: &HeaderName) -> bool {
     [
         header::CONNECTION,

@@ -25,8 +25,8 @@
 //! ```
 
 #![forbid(unsafe_code)]
-// Without `http` or `stdio`, functions that only these transports call are unused. They are not gated one
-// by one.
+// With `http` or `stdio` disabled, the functions that only this transport calls are unused. Allow
+// that, instead of disabling each function separately.
 #![cfg_attr(not(all(feature = "http", feature = "stdio")), allow(dead_code))]
 
 pub mod auth;

@@ -1,8 +1,9 @@
-//! Recognizes hosts of this machine.
+//! Recognizes host names and addresses of this machine.
 
 use url::Host;
 
-/// Returns whether a host is this machine: `localhost` or a loopback address.
+/// Returns whether a host is `localhost` (in any case, also with a trailing dot) or a loopback
+/// address.
 pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => {

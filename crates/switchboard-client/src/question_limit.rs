@@ -2,8 +2,8 @@
 //!
 //! The counters belong to the server and outlive its sessions, so a reconnect does not reset them.
 //!
-//! Invariant: at most one request of each kind is open at a time, and no more than the limit are
-//! accepted per minute.
+//! Invariant: for each kind of request, at most one is being answered at a time, and at most
+//! `per_minute` are accepted within a minute.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use switchboard_wire::sync::lock;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The limiters of one server, one per kind of request.
+/// The limits for the requests of one server: one limiter for elicitation, one for sampling.
 #[derive(Debug)]
 pub struct QuestionLimits {
     pub(crate) elicitation: QuestionLimiter,
@@ -33,7 +33,8 @@ impl QuestionLimits {
     }
 }
 
-/// Accepts at most `per_minute` requests per minute and lets one of them run at a time.
+/// Accepts at most `per_minute` requests within a minute. Accepted requests are answered one at a
+/// time.
 #[derive(Debug)]
 pub(crate) struct QuestionLimiter {
     running: Semaphore,
@@ -43,16 +44,19 @@ pub(crate) struct QuestionLimiter {
 
 #[derive(Debug, Default)]
 struct RecentRequests {
-    /// Arrival of the requests that were accepted within the last minute; at most `per_minute`.
+    /// Arrival times of the requests accepted within the last minute, oldest first; at most
+    /// `per_minute`.
     accepted: VecDeque<Instant>,
-    /// Whether a request was rejected since the last accepted one.
+    /// Whether the latest request was rejected.
     is_rejecting: bool,
 }
 
-/// A request was rejected because too many arrived within a minute.
+/// The error for a request that was rejected because `per_minute` requests were already accepted
+/// within the last minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitReached {
-    /// This is the first rejected request since the last accepted one.
+    /// Whether the previous request was accepted. Only the first of several rejections in a row is
+    /// reported to the host.
     pub(crate) is_first: bool,
 }
 
@@ -65,11 +69,11 @@ impl QuestionLimiter {
         }
     }
 
-    /// Counts a request and waits until no earlier one is running, in order of arrival. The request
-    /// runs until the permit is dropped.
+    /// Counts a request and waits until all requests accepted before it have been answered.
+    /// Dropping the permit ends the request. Fails without waiting if the limit is reached.
     pub(crate) async fn acquire(&self) -> Result<Option<SemaphorePermit<'_>>, LimitReached> {
         self.count()?;
-        // `None` cannot occur: the semaphore is never closed.
+        // `acquire` fails only if the semaphore is closed, which never happens.
         Ok(self.running.acquire().await.ok())
     }
 

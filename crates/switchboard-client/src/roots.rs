@@ -11,9 +11,10 @@ use url::Url;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Root {
-    /// A local `file://` URI. A root with any other URI is not sent to servers.
+    /// A local `file://` URI without query and fragment. A root with any other URI is not sent to
+    /// servers.
     pub uri: String,
-    /// A name to display.
+    /// A name to show to the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -38,7 +39,8 @@ impl Root {
         })
     }
 
-    /// Whether the root may be sent to servers.
+    /// Whether the URI is a local `file://` URI without query and fragment. Other roots are not
+    /// sent to servers.
     pub(crate) fn is_valid(&self) -> bool {
         Url::parse(&self.uri).is_ok_and(|uri| {
             uri.scheme() == "file"

@@ -1,10 +1,11 @@
 //! Parses and validates `sampling/createMessage`: a server requests a completion from the model of
 //! the embedding program.
 //!
-//! The client adds no context of this or other servers, even if the server requests it.
+//! The crate never adds context of servers to the messages, even if the requesting server asks for
+//! it.
 //!
-//! Invariant: a request never exceeds the token limit, and has tools only if the client announced
-//! the capability.
+//! Invariant: a request never exceeds the limit `sampling_tokens`. It has tools only if the client
+//! announced the capability `sampling.tools`.
 
 use serde::Deserialize;
 
@@ -14,54 +15,56 @@ use switchboard_wire::mcp::{ErrorObject, Json};
 use switchboard_wire::text::fit;
 use switchboard_wire::text::sanitize;
 
-/// A longer system prompt is truncated to this many bytes.
+/// Maximum length of the system prompt, in bytes. A longer prompt is truncated.
 const MAX_SYSTEM_PROMPT_BYTES: usize = 64 * 1024;
-/// Further stop sequences are dropped.
+/// Maximum number of stop sequences. Further ones are dropped.
 const MAX_STOP_SEQUENCES: usize = 16;
-/// Longer stop sequences are dropped.
+/// Maximum length of a stop sequence, in bytes. A longer one is dropped.
 const MAX_STOP_SEQUENCE_BYTES: usize = 256;
 
 /// A valid `sampling/createMessage` request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SamplingRequest<'a> {
-    /// The server that sent the request.
+    /// The server that requests the completion.
     pub server: &'a ServerName,
-    /// The messages as received: untrusted.
+    /// The messages for the model, as received. Untrusted, because the server wrote them.
     pub messages: Json,
-    /// The system prompt that the server suggests: sanitized and truncated, but untrusted.
+    /// The system prompt that the server suggests. Sanitized and truncated, but untrusted.
     pub system_prompt: Option<String>,
-    /// The maximum number of tokens to generate: the requested maximum, lowered to the limit
+    /// The maximum number of tokens to generate: what the server requested, but at most the limit
     /// `sampling_tokens`.
     pub max_tokens: u64,
-    /// The maximum that the server requested.
+    /// The maximum number of tokens that the server requested; `None` if it sent none.
     pub requested_max_tokens: Option<u64>,
-    /// The context that the server requested. For information only: add no context to the messages.
+    /// The servers whose context the server wants in the messages. For information only: do not add
+    /// any context.
     pub include_context: IncludeContext,
-    /// The models that the server prefers, as received.
+    /// Hints about which model to use, as received.
     pub model_preferences: Option<Json>,
     /// The temperature that the server suggests.
     pub temperature: Option<f64>,
-    /// Texts at which the model stops.
+    /// Texts after which the model stops to generate.
     pub stop_sequences: Vec<String>,
-    /// Tools for the model, as received. `None` unless the client announced `sampling.tools`.
+    /// Tools that the model may use, as received. `None` unless the client announced
+    /// `sampling.tools`.
     pub tools: Option<Json>,
-    /// How the model uses the tools, as received.
+    /// Whether the model may or must use a tool, as received.
     pub tool_choice: Option<Json>,
-    /// Metadata for the provider of the model, as received.
+    /// Metadata for the model's provider, as received.
     pub metadata: Option<Json>,
 }
 
-/// The servers whose context a server asks to be added to the messages.
+/// The servers whose context a sampling request wants in its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IncludeContext {
-    /// None.
+    /// No server.
     #[default]
     None,
-    /// The requesting server.
+    /// The server that sent the request.
     ThisServer,
-    /// All servers.
+    /// All servers of the host.
     AllServers,
 }
 
@@ -82,8 +85,9 @@ struct RawParams {
 }
 
 impl<'a> SamplingRequest<'a> {
-    /// Parses the `params` of a request. Lowers `maxTokens` to `max_tokens` instead of refusing the
-    /// request: a model may always generate fewer tokens. The error is the response to the server.
+    /// Parses the `params` of a request. If the server requests more than `max_tokens`, lowers the
+    /// number instead of refusing the request, because a model may always generate fewer tokens.
+    /// The error is what the server receives as response.
     pub(crate) fn parse(
         server: &'a ServerName,
         params: &Json,
@@ -131,7 +135,7 @@ impl<'a> SamplingRequest<'a> {
 }
 
 fn parse_positive_integer(number: &serde_json::Number) -> Option<u64> {
-    // Languages without an integer type serialize 100 as 100.0.
+    // Accept floats such as 100.0: languages without an integer type send 100 like that.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

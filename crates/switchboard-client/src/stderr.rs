@@ -1,7 +1,7 @@
-//! Drains a child's stderr and keeps the last bytes for error messages.
+//! Reads the stderr of a child process and keeps its last bytes for error messages.
 //!
-//! The stream is always read, so that the child never blocks on it for good. A flood is read at a
-//! limited rate.
+//! The stream is read even if nothing needs the bytes; otherwise a full pipe would block the child.
+//! The rate of reading is limited, so that a child that floods stderr does not occupy the CPU.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -15,21 +15,22 @@ use switchboard_wire::redact::Redactor;
 use switchboard_wire::sync::lock;
 use switchboard_wire::text::sanitize;
 
-/// Maximum number of lines in an error message.
+/// Maximum number of trailing lines in an error message. One more line is shown if the error is
+/// further up.
 const MAX_LINES: usize = 8;
 /// Size of one read, in bytes.
 const READ_BYTES: usize = 8 * 1024;
-/// Bytes that are read at full speed, and per second after that.
+/// Bytes that are read at full speed. Beyond them, `STDERR_BYTES_PER_SECOND` limits the rate.
 const STDERR_BURST_BYTES: u32 = 4 * 1024 * 1024;
 const STDERR_BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
 
-/// The last bytes of a child's stderr, shared with the task that reads it.
+/// The last bytes of a child's stderr. Clones share the bytes with the task that reads the stream.
 #[derive(Clone, Debug)]
 pub struct StderrTail {
     tail: Arc<Mutex<VecDeque<u8>>>,
     limit: usize,
     redactor: Redactor,
-    /// Cancelled when the stream has ended.
+    /// Cancelled when the reading task has stopped.
     drained: CancellationToken,
 }
 
@@ -79,12 +80,13 @@ impl StderrTail {
         tail.drain(..surplus);
     }
 
-    /// Waits until the stream has ended.
+    /// Waits until the stream has ended or the reading task was stopped.
     pub(crate) async fn drained(&self) {
         self.drained.cancelled().await;
     }
 
-    /// The last lines, sanitized and with secrets masked. Empty if the child wrote nothing.
+    /// The last non-blank lines of stderr, sanitized and with secrets masked. Empty if the child
+    /// wrote none.
     pub fn last_lines(&self) -> String {
         let bytes: Vec<u8> = lock(&self.tail).iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
@@ -94,7 +96,8 @@ impl StderrTail {
             .filter(|line| !line.trim().is_empty())
             .collect();
         let (before, last) = lines.split_at(lines.len().saturating_sub(MAX_LINES));
-        // A long stack trace may push the line with the error out of the last lines.
+        // If the last lines name no error, a long stack trace may follow the line that does. Show
+        // that line, too.
         let error_line = before.iter().rfind(|line| looks_like_error(line));
         let error_line = error_line.filter(|_| !last.iter().any(|line| looks_like_error(line)));
         let lines: Vec<_> = error_line.into_iter().chain(last).copied().collect();
@@ -102,7 +105,7 @@ impl StderrTail {
     }
 }
 
-/// Whether a line names an error: `Error: …`, `TypeError: …`, `error: …`, `fatal: …`.
+/// Whether a line begins like an error message: `Error: …`, `TypeError: …`, `error: …`, `fatal: …`.
 fn looks_like_error(line: &str) -> bool {
     let word = line
         .trim_start()

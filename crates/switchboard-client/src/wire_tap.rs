@@ -1,4 +1,4 @@
-//! Observation of the raw messages that are exchanged with a server.
+//! Lets the embedding program observe the raw messages that sessions send and receive.
 
 use switchboard_wire::id::ServerName;
 
@@ -11,11 +11,11 @@ pub enum Direction {
     Received,
 }
 
-/// Receives a copy of every JSON-RPC message of a server.
+/// Receives a copy of every JSON-RPC message that is exchanged with a server.
 ///
-/// The session calls it on its hot path, so an implementation must return quickly. Values of the
-/// entry's `env` and `headers` are masked before the call.
+/// The session waits for each call, so an implementation must return quickly. Values of `env` and
+/// `headers` of the config entry are masked in the copy.
 pub trait WireTap: Send + Sync + 'static {
-    /// Receives one message that was sent or received.
+    /// Called with the JSON text of one message that the session sent or received.
     fn line(&self, server: &ServerName, direction: Direction, text: &str);
 }

@@ -2,7 +2,7 @@
 //!
 //! Many servers send malformed headers, so the parser keeps the valid parts and skips the rest.
 //!
-//! Invariant: the number of schemes and parameters, and the bytes that are parsed, are limited.
+//! Invariant: `MAX_SCHEMES`, `MAX_PARAMS` and `MAX_BYTES` bound the size of a parsed challenge.
 
 use std::fmt;
 
@@ -13,16 +13,18 @@ use serde::Serialize;
 use switchboard_wire::redact::Redactor;
 use switchboard_wire::text::for_terminal;
 
-/// Further schemes are dropped.
+/// Maximum number of schemes in a challenge. Further schemes are dropped.
 const MAX_SCHEMES: usize = 8;
-/// Further parameters of a scheme are dropped.
+/// Maximum number of parameters of one scheme. Further parameters are dropped.
 const MAX_PARAMS: usize = 32;
-/// Maximum number of bytes that are parsed, in all headers together.
+/// Maximum number of bytes that are parsed, summed over all `WWW-Authenticate` headers of a
+/// response.
 const MAX_BYTES: usize = 8 * 1024;
-/// `Display` truncates longer values.
+/// `Display` truncates scheme names and parameter values after this many characters.
 const MAX_DISPLAY_CHARS: usize = 200;
 
-/// The authentication schemes that a server accepts. Untrusted: the server wrote them.
+/// The authentication schemes that a server lists in its `WWW-Authenticate` headers. Untrusted:
+/// their texts come from the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Challenge {
@@ -35,12 +37,12 @@ pub struct Challenge {
 pub struct ChallengeScheme {
     /// `Bearer`, `Basic`, …, as the server spells it.
     pub scheme: String,
-    /// Names in lower case, values without quotes.
+    /// Parameter names in lower case with their values, in the server's order. Values are unquoted.
     pub params: Vec<(String, String)>,
 }
 
 impl ChallengeScheme {
-    /// Returns the first parameter with this name.
+    /// Returns the value of the first parameter with this name, in any case.
     pub fn param(&self, name: &str) -> Option<&str> {
         let mut params = self.params.iter();
         let param = params.find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -67,10 +69,12 @@ impl Challenge {
             remaining -= kept.len();
             let mut items = split_items(&String::from_utf8_lossy(kept));
             if kept.len() < value.len() {
-                // Drop the item that was cut off: a truncated URL is worse than none.
+                // A header beyond `MAX_BYTES` was cut. Drop its last item: a truncated URL is worse
+                // than none.
                 items.pop();
             }
-            // Schemes of earlier headers do not receive parameters from this one.
+            // A parameter belongs only to a scheme of the same header, never to one of a previous
+            // header.
             let first_of_header = challenge.schemes.len();
             for item in items {
                 challenge.push_item(&item, first_of_header);
@@ -88,7 +92,7 @@ impl Challenge {
         Self::parse(values.iter().map(http::HeaderValue::as_bytes))
     }
 
-    /// Masks secrets in all texts.
+    /// Masks secrets in the names of the schemes, and in the names and values of their parameters.
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
         for scheme in &mut self.schemes {
             scheme.scheme = redactor.redact(&scheme.scheme);
@@ -135,7 +139,9 @@ impl Challenge {
             }
             self.schemes.push(scheme);
         } else if let Some(surplus) = self.schemes.last_mut() {
-            // Keep one surplus scheme until the end, so that its parameters are not added to another.
+            // One scheme beyond `MAX_SCHEMES` stays in the list until parsing ends. It absorbs the
+            // parameters of all dropped schemes, which would otherwise be added to the last valid
+            // scheme.
             surplus.params.clear();
         }
     }
@@ -152,7 +158,8 @@ impl ChallengeScheme {
     }
 }
 
-/// Lists the schemes with the parameters that explain them. Safe to print to a terminal.
+/// Lists the schemes, each with its `realm`, `scope`, `error` and `error_description`. Safe to
+/// print to a terminal.
 impl fmt::Display for Challenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, scheme) in self.schemes.iter().enumerate() {
@@ -183,7 +190,8 @@ fn display_text(value: &str) -> String {
         .collect()
 }
 
-/// Splits a header at commas outside quotes. An unclosed quote extends to the end.
+/// Splits a header at commas outside quotes. A quote without an end extends to the end of the
+/// header. Drops control characters except tabs.
 fn split_items(value: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -207,7 +215,7 @@ fn split_items(value: &str) -> Vec<String> {
     items
 }
 
-/// Splits off the first word, which ends at white space or an equals sign.
+/// Splits off the first word, which ends at a space, a tab or an equals sign.
 fn split_word(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find([' ', '\t', '=']).unwrap_or(text.len());
@@ -220,7 +228,7 @@ fn is_token(word: &str) -> bool {
     !word.is_empty() && word.chars().all(is_allowed)
 }
 
-/// Removes the quotes and escapes of a quoted value.
+/// Removes the quotes and escapes of a quoted value. Returns a value without quotes as it is.
 fn unquote(value: &str) -> String {
     let Some(inner) = value.strip_prefix('"') else {
         return value.to_owned();

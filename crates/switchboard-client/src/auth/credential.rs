@@ -21,14 +21,16 @@ const RESERVED: [HeaderName; 9] = [
     header::PROXY_AUTHORIZATION,
 ];
 
-/// The headers that authorize a request. Formatting a credential does not reveal their values.
+/// The HTTP headers that authorize a request to a server. `Debug` prints their names, never their
+/// values.
 ///
-/// They are sent only to the origin of the server, and over `http://` only to this machine.
+/// The HTTP client sends a credential only to the origin of the server. Over `http://`, it sends
+/// one only to a server on this machine.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credential(HeaderMap);
 
 impl Credential {
-    /// Returns a credential without headers.
+    /// Returns a credential without headers, for a server that needs no login.
     pub fn none() -> Self {
         Self::default()
     }
@@ -39,7 +41,7 @@ impl Credential {
         Self::none().header(header::AUTHORIZATION.as_str(), &value)
     }
 
-    /// Adds a header, or replaces the header with the same name.
+    /// Adds a header. If the credential already has a header with this name, replaces its value.
     pub fn header(mut self, name: &str, value: &Secret) -> Result<Self, AuthError> {
         let parsed = HeaderName::from_bytes(name.as_bytes());
         let parsed = parsed.map_err(|_| AuthError::InvalidName {
@@ -64,22 +66,23 @@ impl Credential {
         Ok(self)
     }
 
-    /// Whether there are no headers.
+    /// Whether the credential has no headers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The names of the headers.
+    /// The names of the headers, in lower case.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(HeaderName::as_str)
     }
 
-    /// The headers to send. Their values are marked as sensitive.
+    /// The headers to send. Their values are marked as sensitive, so that formatting the map does
+    /// not print them.
     pub fn headers(&self) -> &HeaderMap {
         &self.0
     }
 
-    /// Adds the headers of `defaults` whose names are not set.
+    /// Adds those headers of `defaults` whose names this credential does not have.
     pub(crate) fn with_defaults(mut self, defaults: &Self) -> Self {
         for (name, value) in &defaults.0 {
             if !self.0.contains_key(name) {
@@ -89,7 +92,7 @@ impl Credential {
         self
     }
 
-    /// Whether all headers of `other` occur with the same values.
+    /// Whether this credential contains every header of `other` with the same value.
     pub fn includes(&self, other: &Self) -> bool {
         other
             .0
@@ -97,7 +100,8 @@ impl Credential {
             .all(|(name, value)| self.0.get(name) == Some(value))
     }
 
-    /// The texts to mask in output: each value, and its part after a scheme such as `Bearer`.
+    /// The texts to mask in output: each header value, and separately the part after a scheme such
+    /// as `Bearer`.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let values = self.0.values();
         values
@@ -106,7 +110,8 @@ impl Credential {
     }
 }
 
-/// Returns the value of a header, and its part after a scheme such as `Bearer`.
+/// Returns the texts to mask for one header value: the whole value, and the part after its first
+/// space (the token in `Bearer …`).
 pub fn secrets_in_header(value: &str) -> Vec<String> {
     let after_scheme = value
         .split_once(' ')

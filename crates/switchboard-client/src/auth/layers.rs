@@ -1,4 +1,5 @@
-//! Providers that wrap another provider: one adds static headers, one masks credentials in output.
+//! Providers that wrap another provider: one adds static headers to its credentials, one teaches
+//! its credentials to a redactor, which masks them in output.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,12 +11,13 @@ use super::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential, StaticHeaders,
 };
 
-/// Adds static headers to the credential of another provider. On conflict the provider's header wins.
+/// Adds static headers to the credential of another provider. If both set the same header, the
+/// value of the other provider is sent.
 #[derive(Debug)]
 pub struct WithStaticHeaders {
-    /// The headers of the config entry.
+    /// The headers in `headers` of the config entry.
     pub headers: StaticHeaders,
-    /// The wrapped provider.
+    /// The provider whose credential is extended.
     pub provider: Arc<dyn AuthProvider>,
 }
 
@@ -35,18 +37,19 @@ impl AuthProvider for WithStaticHeaders {
     }
 }
 
-/// Adds every credential of another provider to a redactor, so that messages of the server that
-/// repeat a credential are masked.
+/// Teaches every credential of another provider to a redactor. If the server repeats a credential
+/// in a message, the redactor masks it.
 #[derive(Debug)]
 pub struct RedactingProvider {
     provider: Arc<dyn AuthProvider>,
     redactor: Redactor,
-    /// The credential that was added last; it is not added again.
+    /// The last credential that was added to the redactor. A credential equal to it is not added
+    /// again.
     last: Mutex<Credential>,
 }
 
 impl RedactingProvider {
-    /// Wraps `provider`.
+    /// Wraps `provider` and adds each of its credentials to `redactor`.
     pub fn new(provider: Arc<dyn AuthProvider>, redactor: Redactor) -> Self {
         Self {
             provider,

@@ -6,19 +6,21 @@ use super::{AuthError, Challenge, Credential};
 use switchboard_wire::id::ServerName;
 use switchboard_wire::redact::Redactor;
 
-/// A server cannot be used until the user logs in.
+/// Why a server requires a login, and how the user can log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginRequired {
-    /// Why the login is required.
+    /// Why the login is required, as text for the user.
     pub reason: String,
-    /// The authentication schemes that the server accepts, with secrets masked.
+    /// The authentication schemes that the server accepts. Empty if no request was sent. Secrets
+    /// are masked.
     pub challenge: Challenge,
-    /// How to log in.
+    /// What the user can do to log in: a command or a change of the config entry.
     pub hint: String,
 }
 
 impl LoginRequired {
-    /// The server rejected a request, which may have carried a credential.
+    /// Describes a response with status 401 or 403. `credential` is what the rejected request
+    /// carried; it may be empty.
     pub(crate) fn after_refusal(
         server: &ServerName,
         status: u16,
@@ -54,7 +56,8 @@ impl LoginRequired {
         }
     }
 
-    /// The provider has no credential, so no request was sent.
+    /// Describes a provider that has no credential because the user has not logged in. No request
+    /// was sent.
     pub(crate) fn without_credential(error: &AuthError) -> Self {
         Self {
             reason: "not logged in".to_owned(),

@@ -8,7 +8,7 @@ use switchboard_wire::Secret;
 use super::{AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential};
 use switchboard_wire::BoxFuture;
 
-/// Sends the same headers with every request.
+/// A provider that sends the same headers with every request.
 #[derive(Clone, Debug, Default)]
 pub struct StaticHeaders(Credential);
 
@@ -38,7 +38,8 @@ impl StaticHeaders {
     }
 }
 
-/// Whether the transport sets the header with this name.
+/// Whether the transport sets the header with this name itself: `Accept`, `Content-Type` and MCP
+/// headers.
 pub fn is_protocol_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let protocol_headers = ["accept", "accept-encoding", "content-type", "last-event-id"];
@@ -58,12 +59,13 @@ impl AuthProvider for StaticHeaders {
     }
 }
 
-/// Sends the same token with every request, as `Authorization: Bearer …`.
+/// A provider that sends the same token with every request, as `Authorization: Bearer …`.
 #[derive(Clone, Debug)]
 pub struct Bearer(StaticHeaders);
 
 impl Bearer {
-    /// Creates a provider from a token.
+    /// Creates a provider from a token without the prefix `Bearer`. Fails if the token contains
+    /// characters that are not allowed in a header.
     pub fn new(token: impl Into<Secret>) -> Result<Self, AuthError> {
         let credential = Credential::bearer(&token.into())?;
         Ok(Self(StaticHeaders(credential)))

@@ -1,10 +1,10 @@
 //! Forms of form elicitations: flat objects with primitive fields, as the protocol defines them.
 //!
-//! Any other schema is refused. `pattern` is ignored: evaluating an untrusted regular expression is a
-//! risk, and the server validates the values itself.
+//! Any other schema is refused. The keyword `pattern` is ignored: evaluating an untrusted regular
+//! expression is a risk, and the server validates the values itself.
 //!
-//! Invariant: every text in a form is sanitized and of limited length, every default value is valid
-//! for its field, and the values that [`Form::validate`] returns are valid for the form.
+//! Invariant: every text in a form is sanitized and of limited length, every default is valid for
+//! its field, and the values that [`Form::validate`] returns are valid for the form.
 
 mod parse;
 mod sensitive;
@@ -16,12 +16,12 @@ use serde_json::{Map, Number, Value};
 
 pub use validate::InvalidValue;
 
-/// The fields that the user fills in, in the server's order. A form without fields asks only for
-/// consent.
+/// The fields that the user fills in, in the server's order. A form without fields only asks the
+/// user to agree.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Form {
-    /// The fields; their names are unique.
+    /// The fields in the server's order. Their names are unique.
     pub fields: Vec<Field>,
 }
 
@@ -29,16 +29,17 @@ pub struct Form {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Field {
-    /// The name of the value in the response. To display the field, use [`Field::label`].
+    /// The name under which the value is sent to the server. To show the field to the user, use
+    /// [`Field::label`].
     pub name: String,
-    /// A name to display.
+    /// The title, if the server sent one. Show it instead of the name.
     pub title: Option<String>,
-    /// A description by the server: untrusted.
+    /// A description of the field, if the server sent one. Untrusted, because the server wrote it.
     pub description: Option<String>,
-    /// Whether the response must contain a value.
+    /// Whether the response must contain a value for this field.
     pub is_required: bool,
-    /// The field seems to ask for a secret, which servers must not do in a form. Warn the user and do
-    /// not echo the input.
+    /// Whether the field seems to ask for a secret, which the protocol forbids in a form. Warn the
+    /// user and do not echo the input.
     pub is_sensitive: bool,
     /// The type of the value and its constraints.
     pub kind: FieldKind,
@@ -48,49 +49,49 @@ pub struct Field {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldKind {
-    /// Text.
+    /// A text.
     Text {
-        /// The required format.
+        /// The format that the text must have; `None` for any text.
         format: Option<TextFormat>,
-        /// Minimum number of characters.
+        /// Minimum number of characters, inclusive.
         min_length: Option<u64>,
-        /// Maximum number of characters.
+        /// Maximum number of characters, inclusive.
         max_length: Option<u64>,
-        /// Default value.
+        /// The text if the user enters none.
         default: Option<String>,
     },
     /// A number.
     Number {
-        /// Whether the number must be an integer.
+        /// Whether only integers are valid.
         is_integer: bool,
         /// Minimum, inclusive.
         minimum: Option<Number>,
         /// Maximum, inclusive.
         maximum: Option<Number>,
-        /// Default value.
+        /// The number if the user enters none.
         default: Option<Number>,
     },
     /// Yes or no.
     Boolean {
-        /// Default value.
+        /// The answer if the user chooses none.
         default: Option<bool>,
     },
-    /// One of several options.
+    /// Exactly one of several options.
     Choice {
-        /// The options, at least one.
+        /// The options; there is at least one.
         options: Vec<EnumOption>,
-        /// Value of the default option.
+        /// Value of the option that is chosen if the user chooses none.
         default: Option<String>,
     },
-    /// Several options.
+    /// Any number of several options.
     MultiChoice {
-        /// The options, at least one.
+        /// The options; there is at least one.
         options: Vec<EnumOption>,
-        /// Minimum number of selected options.
+        /// Minimum number of chosen options, inclusive.
         min_items: Option<u64>,
-        /// Maximum number of selected options.
+        /// Maximum number of chosen options, inclusive.
         max_items: Option<u64>,
-        /// Values of the default options.
+        /// Values of the options that are chosen if the user chooses none.
         default: Option<Vec<String>>,
     },
 }
@@ -99,13 +100,13 @@ pub enum FieldKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EnumOption {
-    /// The value to send.
+    /// The value that is sent to the server if the option is chosen.
     pub value: String,
-    /// The name to display.
+    /// The name of the option to show to the user.
     pub title: String,
 }
 
-/// The required format of a text.
+/// A format that a text field requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextFormat {
@@ -125,7 +126,7 @@ impl Form {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The default values by field name. Fields without a default are left out.
+    /// The defaults of all fields that have one, by field name.
     pub fn defaults(&self) -> Map<String, Value> {
         let default = |field: &Field| Some((field.name.clone(), field.default_value()?));
         self.fields.iter().filter_map(default).collect()
@@ -133,12 +134,12 @@ impl Form {
 }
 
 impl Field {
-    /// The name to display: the title if there is one, otherwise the name.
+    /// The text that names the field to the user: its title, or its name if it has no title.
     pub fn label(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
-    /// The default value that the server suggests.
+    /// The default of the field, which the server suggests; `None` if it suggests none.
     pub fn default_value(&self) -> Option<Value> {
         match &self.kind {
             FieldKind::Text { default, .. } | FieldKind::Choice { default, .. } => {

@@ -1,9 +1,9 @@
 //! Parses the URL of a URL elicitation and collects warnings about it.
 //!
-//! The engine never opens or fetches such a URL; only its text is checked.
+//! This crate never opens or fetches the URL; it only checks the text.
 //!
-//! Invariant: [`ElicitUrl::url`] is the normalized ASCII form, so that the user sees the URL that the
-//! browser opens.
+//! Invariant: [`ElicitUrl::url`] is the normalized ASCII form, so that the user sees the URL that
+//! the browser opens.
 
 use std::fmt;
 
@@ -11,22 +11,24 @@ use url::{Host, Url};
 
 use crate::loopback::is_loopback;
 
-/// A longer URL is refused.
+/// Maximum length of the URL, in bytes. A longer URL is refused.
 const MAX_URL_BYTES: usize = 8 * 1024;
-/// A longer URL carries [`UrlWarning::Long`].
+/// A URL with more bytes than this gets the warning [`UrlWarning::Long`].
 const LONG_URL_BYTES: usize = 1_000;
 
 /// A URL that a server asks the user to open: `https`, or `http` on a loopback host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ElicitUrl {
-    /// The normalized URL in ASCII. Show all of it before you open it.
+    /// The normalized URL in ASCII. Show the whole URL to the user before you open it.
     pub url: String,
-    /// The host as it occurs in `url`. Show it on its own: it tells where the URL leads.
+    /// The host as it is written in `url`. Show it separately, so that the user notices to which
+    /// site the URL leads.
     pub host: String,
-    /// Reasons why the URL is suspicious.
+    /// Reasons why the URL is suspicious. Empty if there are none.
     pub warnings: Vec<UrlWarning>,
-    /// The id with which the server reports that the user completed the request.
+    /// The id of the request. The server repeats it in a notification when the user has completed
+    /// the request. `None` if the server sent no id.
     pub elicitation_id: Option<String>,
 }
 
@@ -34,14 +36,15 @@ pub struct ElicitUrl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlWarning {
-    /// The host name contains non-ASCII characters, which can resemble those of another host.
+    /// The host name contains non-ASCII letters, which can look like the ASCII letters of another
+    /// host.
     InternationalizedHost {
         /// The host name in Unicode, as a browser may show it.
         displayed_as: String,
     },
-    /// A label of the host name mixes Latin letters with those of other scripts.
+    /// One label of the host name contains both Latin letters and letters of other scripts.
     MixedScripts,
-    /// The host is an IP address.
+    /// The host is an IP address instead of a name.
     IpAddress,
     /// The URL is so long that the user may overlook its end.
     Long,
@@ -69,7 +72,7 @@ impl fmt::Display for UrlWarning {
 }
 
 impl ElicitUrl {
-    /// Parses a URL. The error says why it must not be opened.
+    /// Parses a URL. The error says why the user must not open it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_URL_BYTES {
             return Err(format!("`url` is longer than {MAX_URL_BYTES} bytes"));
@@ -81,7 +84,7 @@ impl ElicitUrl {
             "http" if is_local => {}
             _ => return Err("`url` does not use https".to_owned()),
         }
-        // Credentials before the `@` can look like the host.
+        // A user name before the `@` can be mistaken for the host.
         if !url.username().is_empty() || url.password().is_some() {
             return Err("`url` contains a user name or password".to_owned());
         }
@@ -119,7 +122,8 @@ fn warn_about_domain(domain: &str, warnings: &mut Vec<UrlWarning>) {
     warnings.push(UrlWarning::InternationalizedHost { displayed_as });
 }
 
-/// Whether a label contains both Latin and other letters. Accented Latin letters count as Latin.
+/// Whether a label of a host name contains both Latin and other letters. Latin letters with accents
+/// count as Latin.
 fn mixes_scripts(label: &str) -> bool {
     const LAST_LATIN: char = '\u{24f}';
     let letters = || label.chars().filter(|letter| letter.is_alphabetic());

@@ -1,7 +1,7 @@
 //! Request bodies, and response bodies that are read in chunks of bounded size.
 //!
-//! Invariant: the connection returns to the pool when the response body was read to its end. If the
-//! body is dropped earlier, the connection is closed.
+//! Invariant: when a response body was read to its end, its connection returns to the pool. If the
+//! body is dropped before its end, its connection is closed.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -20,13 +20,15 @@ use super::pool::{Connection, MAX_IDLE_TIME, Pool};
 use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
 use switchboard_wire::memory_budget::{MemoryBudget, MemoryPermit};
 
-/// A connection expires this long before the server closes it, so that no request meets the close.
+/// Subtracted from the idle time that the server announces, so that the pool closes a connection
+/// before the server does. Otherwise a request could be written while the server closes the
+/// connection.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 
-/// A longer `Content-Encoding` is not quoted in errors.
+/// Maximum length of a `Content-Encoding` that errors quote. A longer value is shown as `…`.
 const MAX_ENCODING_BYTES: usize = 40;
 
-/// The body of a request, sent as one frame.
+/// The body of a request, which hyper receives as one frame.
 pub(super) struct RequestBody(Bytes);
 
 impl RequestBody {
@@ -56,13 +58,13 @@ impl hyper::body::Body for RequestBody {
     }
 }
 
-/// The body of a response.
+/// The body of a response, decoded while it is read.
 pub(crate) struct Body {
     incoming: hyper::body::Incoming,
-    /// `None` after the end of the body or an error.
+    /// The connection that the body arrives on. `None` after the end of the body or an error.
     connection: Option<Connection>,
     pool: Weak<Pool>,
-    /// How long the connection may stay idle in the pool.
+    /// How long the connection may stay idle in the pool after the end of this body.
     keep_alive: Duration,
     encoding: ContentEncoding,
     /// `host:port` of the server, for errors.
@@ -72,11 +74,11 @@ pub(crate) struct Body {
 enum ContentEncoding {
     Identity,
     Gzip(Box<GzipDecoder>),
-    /// An encoding that the request did not accept.
+    /// An encoding other than gzip, which the client did not offer in `Accept-Encoding`.
     Unsupported(String),
 }
 
-/// Why a response body could not be read as a whole.
+/// Why a response body could not be collected in memory.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the response is longer than {limit} bytes (limit `message_bytes`)")]
@@ -110,7 +112,7 @@ impl Body {
         body
     }
 
-    /// Reads and decodes the next chunk. Returns `None` at the end.
+    /// Reads and decodes the next chunk. Returns `None` at the end of the body.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             match &mut self.encoding {
@@ -143,7 +145,8 @@ impl Body {
         }
     }
 
-    /// Reads the rest of the body. Returns it with the share of the memory budget that it takes.
+    /// Reads the rest of the body, at most `limit` bytes. Also returns the permit for the memory
+    /// that the body takes from `budget`; `None` if the budget does not count it.
     pub(crate) async fn collect(
         &mut self,
         limit: usize,
@@ -163,7 +166,8 @@ impl Body {
         let Some(second) = self.chunk().await? else {
             return Ok((first, permit));
         };
-        // `Content-Length` is not trusted with an allocation of more than this.
+        // Allocate at most `LARGE_MESSAGE_BYTES` in advance: the server may announce a wrong
+        // `Content-Length`.
         let capacity = content_length.unwrap_or(0).min(LARGE_MESSAGE_BYTES);
         let mut whole = BytesMut::with_capacity(capacity.max(first.len() + second.len()));
         whole.extend_from_slice(&first);
@@ -178,20 +182,22 @@ impl Body {
         Ok((whole.freeze(), permit))
     }
 
-    /// Whether the body no longer holds its connection.
+    /// Whether the body has returned its connection to the pool or closed it.
     #[cfg(test)]
     pub(super) fn has_released_connection(&self) -> bool {
         self.connection.is_none()
     }
 
-    /// The length of the decoded body, if it is known in advance.
+    /// The length of the body from `Content-Length`; `None` without that header or for a compressed
+    /// body.
     fn content_length(&self) -> Option<usize> {
         let is_identity = matches!(self.encoding, ContentEncoding::Identity);
         let length = self.incoming.size_hint().exact().filter(|_| is_identity)?;
         Some(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    /// Takes `size` bytes in total from the budget. Closes the connection if that exceeds a limit.
+    /// Raises the memory that the body takes from the budget to `size` bytes. Closes the connection
+    /// and fails if `size` exceeds `limit` or the budget is exhausted.
     fn reserve(
         &mut self,
         size: usize,
@@ -211,7 +217,8 @@ impl Body {
         Err(error)
     }
 
-    /// Reads the next chunk as received. Ignores trailers.
+    /// Reads the next chunk without decoding it. Skips trailers. Returns `None` at the end of the
+    /// body.
     async fn raw_chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             let frame = poll_fn(|cx| Pin::new(&mut self.incoming).poll_frame(cx)).await;
@@ -241,14 +248,14 @@ impl Body {
         }
     }
 
-    /// Returns the connection to the pool.
+    /// Returns the connection to the pool, or closes it if the client was dropped.
     fn release_connection(&mut self) {
         if let (Some(connection), Some(pool)) = (self.connection.take(), self.pool.upgrade()) {
             pool.put(connection, self.keep_alive);
         }
     }
 
-    /// Closes the connection after invalid gzip data and returns the error.
+    /// Closes the connection because its gzip data is invalid, and builds the error.
     fn close_corrupt(&mut self, error: &std::io::Error) -> HttpError {
         self.connection = None;
         HttpError::unknown(HttpErrorKind::CorruptGzip {
@@ -271,7 +278,7 @@ impl ContentEncoding {
         } else if is("gzip") || is("x-gzip") {
             Self::Gzip(Box::default())
         } else {
-            // A long value is not an encoding and may contain part of a secret.
+            // A value this long is not the name of an encoding, and may contain part of a secret.
             let is_short = name.len() <= MAX_ENCODING_BYTES;
             let name = if is_short { name } else { "…" };
             Self::Unsupported(name.escape_debug().collect())
@@ -279,8 +286,9 @@ impl ContentEncoding {
     }
 }
 
-/// Returns the value of `Keep-Alive: timeout=…` less a margin. Zero means that the connection is not
-/// kept.
+/// Returns how long a connection may stay idle: the value of `Keep-Alive: timeout=…` less
+/// `KEEP_ALIVE_MARGIN`, or `MAX_IDLE_TIME` without that value. Zero means that the connection is
+/// not pooled.
 fn parse_keep_alive(headers: &HeaderMap) -> Duration {
     let Some(value) = headers.get("keep-alive") else {
         return MAX_IDLE_TIME;

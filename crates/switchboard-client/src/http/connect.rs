@@ -1,6 +1,6 @@
 //! Opens a connection: DNS lookup, TCP, proxy tunnel, TLS, HTTP.
 //!
-//! Invariant: no byte of a request is written here, so every error is [`Delivery::NotSent`].
+//! Invariant: no byte of an MCP request is written here, so every error is [`Delivery::NotSent`].
 //!
 //! [`Delivery::NotSent`]: crate::delivery::Delivery::NotSent
 
@@ -29,26 +29,29 @@ use crate::loopback::is_loopback;
 
 /// Maximum size of hyper's read buffer.
 const MAX_BUFFER_BYTES: usize = 256 * 1024;
-/// Maximum size of the head of a response.
+/// Maximum size of the head (status line and headers) of a response.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Delay before the next address of a host is tried in parallel (RFC 8305).
+/// How long a connection attempt runs alone before the next address of the host is tried in
+/// parallel (RFC 8305).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// Maximum number of addresses of a host that are tried.
+/// Maximum number of addresses of a host that are tried. Further addresses are ignored.
 const MAX_ADDRESSES: usize = 8;
 /// Maximum size of a proxy's response to `CONNECT`.
 const MAX_PROXY_RESPONSE_BYTES: usize = 8 * 1024;
 
-/// How to connect to one server. All its connections share it.
+/// Everything needed to open a connection to one server. All connections to the server share one
+/// route.
 pub(super) struct Route {
     pub(super) host: Host<String>,
     pub(super) port: u16,
     pub(super) is_encrypted: bool,
     pub(super) proxy: Option<Proxy>,
     pub(super) tls: TlsConfig,
-    /// Cached unless [`TlsConfig`] names files, so that later connections resume the TLS session.
+    /// Caches the TLS connector, so that later connections resume the TLS session. Empty if `tls`
+    /// names files: they are read again for each connection.
     pub(super) connector: OnceCell<TlsConnector>,
     pub(super) network: Arc<Network>,
-    /// `host:port`, for `CONNECT` and for errors.
+    /// `host:port` of the server, for `CONNECT` and for errors.
     pub(super) address: Arc<str>,
 }
 
@@ -119,7 +122,7 @@ impl Route {
                     error: error.to_string(),
                 })
             })?;
-        // hyper also reports the error to the request in flight.
+        // The task may ignore this error: hyper reports it to the request in flight, too.
         let task = tasks.spawn(async move { drop(connection.await) });
         Ok(Connection::new(sender, task))
     }
@@ -141,7 +144,8 @@ impl Route {
         })
     }
 
-    /// Sends `CONNECT` to a proxy. The proxy learns only the host and port of the server.
+    /// Sends `CONNECT` to a proxy and waits for its response. The proxy learns only the host and
+    /// port of the server.
     async fn open_tunnel(&self, proxy: &Proxy, stream: &mut TcpStream) -> Result<(), HttpError> {
         let failed = |problem| self.proxy_error(proxy, problem);
         let mut request =
@@ -179,7 +183,8 @@ impl Route {
     }
 }
 
-/// Reads byte by byte: the bytes after the head belong to the tunnel.
+/// Reads the head of the proxy's response. Reads byte by byte, because the bytes after the head
+/// belong to the tunnel.
 async fn read_response_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -205,18 +210,19 @@ async fn connect_tcp(host: &Host<String>, port: u16) -> Result<TcpStream, HttpEr
             error: error.to_string(),
         })
     })?;
-    // Each request is written at once, so Nagle's algorithm would only delay it.
+    // Disable Nagle's algorithm: a request is written at once, so waiting for more bytes only
+    // delays it.
     stream.set_nodelay(true).ok();
     Ok(stream)
 }
 
-/// Returns the addresses of a host, alternating between IPv4 and IPv6.
+/// Returns at most `MAX_ADDRESSES` addresses of a host, alternating between IPv4 and IPv6.
 async fn resolve(host: &Host<String>, port: u16) -> Result<Vec<SocketAddr>, HttpError> {
     match host {
         Host::Ipv4(address) => Ok(vec![(*address, port).into()]),
         Host::Ipv6(address) => Ok(vec![(*address, port).into()]),
-        // Do not query DNS for `localhost`: it could return a remote address, and credentials are
-        // sent to loopback hosts over unencrypted http.
+        // Do not query DNS for `localhost`. DNS could return a remote address, to which credentials
+        // would be sent over unencrypted http, because `localhost` counts as this machine.
         host if is_loopback(host) => Ok(vec![
             (Ipv4Addr::LOCALHOST, port).into(),
             (Ipv6Addr::LOCALHOST, port).into(),
@@ -258,8 +264,8 @@ fn alternate_families(addresses: impl Iterator<Item = SocketAddr>) -> Vec<Socket
     alternating
 }
 
-/// Connects to the first address that accepts. Starts the next attempt [`ATTEMPT_DELAY`] after the
-/// previous one, or as soon as an attempt fails.
+/// Tries the addresses and returns the first connection that is established. Starts the next
+/// attempt [`ATTEMPT_DELAY`] after the previous one, or as soon as an attempt fails.
 async fn connect_to_first(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut untried = addresses.iter();
     let mut attempts = FuturesUnordered::new();

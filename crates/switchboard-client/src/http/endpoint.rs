@@ -1,7 +1,7 @@
-//! The URL of a server and what is needed to send requests to it.
+//! The URL of a server, and everything that is needed to send requests to it.
 //!
-//! Only data; [`HttpClient`](super::HttpClient) connects. Invariant: the URL has a host and contains
-//! neither a user name nor a password.
+//! This module holds only data; [`HttpClient`](super::HttpClient) connects. Invariant: a URL that
+//! `parse_server_url` returns contains neither a user name nor a password.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use url::Url;
 use super::TlsConfig;
 use crate::auth::AuthProvider;
 
-/// Which of the two HTTP transports of MCP a server uses.
+/// The HTTP transport of MCP that a server uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpTransport {
     /// Streamable HTTP.
     Streamable,
     /// HTTP+SSE of 2024-11-05.
     Sse2024,
-    /// Streamable HTTP, or HTTP+SSE if the URL does not accept that.
+    /// Streamable HTTP is tried first. HTTP+SSE is used if the server rejects streamable HTTP.
     Detect,
 }
 
@@ -28,13 +28,13 @@ pub enum HttpTransport {
 pub struct HttpEndpoint {
     /// The URL, without fragment.
     pub url: Url,
-    /// The transport to use.
+    /// The transport, or how to find out which one the server uses.
     pub transport: HttpTransport,
-    /// Certificates of this server.
+    /// Certificate files for this server, in addition to those of the platform.
     pub tls: TlsConfig,
     /// Supplies the credential of each request.
     pub auth: Arc<dyn AuthProvider>,
-    /// Masks the secrets of the entry and of the provider.
+    /// Masks the secrets of the config entry and the credentials of `auth` in output.
     pub redactor: Redactor,
 }
 
@@ -47,13 +47,14 @@ impl fmt::Debug for HttpEndpoint {
     }
 }
 
-/// Why a URL is not usable. Does not contain the URL, because the URL may contain secrets.
+/// Why the URL of a server is not usable. No error contains the URL, because a URL may contain
+/// secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Not an absolute http or https URL.
+    /// The text is not an absolute `http` or `https` URL.
     #[error("`url` is not an http or https URL ({0})")]
     Invalid(String),
-    /// The URL contains a user name or a password.
+    /// The URL contains a user name or a password, which belong in a header instead.
     #[error("`url` contains a user name or a password")]
     Userinfo,
 }

@@ -14,10 +14,10 @@ use crate::connect_stage::ConnectStage;
 use crate::delivery::Delivery;
 use switchboard_wire::limits::truncate_to_millis;
 
-/// Why there is no complete response.
+/// Why a request has no complete response, and whether the request may have been sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpError {
-    /// Whether the request may have reached the server.
+    /// Whether the server may have received the request.
     pub(crate) delivery: Delivery,
     pub(crate) kind: HttpErrorKind,
 }
@@ -37,7 +37,7 @@ impl HttpError {
         }
     }
 
-    /// The stage of a connection attempt that fails with this error.
+    /// The stage of a connection attempt that failed, if this error ended the attempt.
     pub(crate) fn stage(&self) -> ConnectStage {
         use HttpErrorKind as Kind;
         match self.kind {
@@ -62,10 +62,10 @@ impl fmt::Display for HttpError {
 
 impl std::error::Error for HttpError {}
 
-/// What failed. `address` is `host:port` of the server.
+/// What failed. In all variants, `address` is `host:port` of the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpErrorKind {
-    /// The URL or the TLS configuration of the server is invalid.
+    /// The URL or the TLS configuration of the server is invalid. Holds the whole message.
     #[error("{0}")]
     InvalidConfig(&'static str),
     #[error("TLS cannot be set up: {0}")]
@@ -132,7 +132,7 @@ pub(crate) enum TlsProblem {
     Expired,
     #[error("its certificate is not valid yet; check the clock of this machine")]
     NotYetValid,
-    /// Holds the names in the certificate, in parentheses.
+    /// The certificate is valid for other hosts only. Holds their names in parentheses.
     #[error("its certificate is for another host{0}; check the URL")]
     OtherHost(String),
     #[error(
@@ -163,13 +163,15 @@ impl TlsProblem {
             Tls::InvalidCertificate(bad) => match bad {
                 Bad::Expired | Bad::ExpiredContext { .. } => Self::Expired,
                 Bad::NotValidYet | Bad::NotValidYetContext { .. } => Self::NotYetValid,
-                // `BadSignature`: the issuer has the name of a trusted authority but another key.
+                // rustls returns `BadSignature` if the issuer has the same name as a trusted
+                // authority but another key.
                 Bad::UnknownIssuer | Bad::BadSignature => Self::UnknownIssuer,
                 Bad::NotValidForName => Self::OtherHost(String::new()),
                 Bad::NotValidForNameContext { presented, .. } => {
                     Self::OtherHost(format_names(presented.as_slice()))
                 }
-                // A self-signed server certificate that is marked as a certificate authority.
+                // The server presents a self-signed certificate that is marked as a certificate
+                // authority.
                 Bad::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
                     Self::CaCertificate
                 }
@@ -189,7 +191,7 @@ impl TlsProblem {
     }
 }
 
-/// Formats the first names of a certificate for [`TlsProblem::OtherHost`].
+/// Lists the first host names of a certificate in parentheses, for [`TlsProblem::OtherHost`].
 fn format_names(presented: &[String]) -> String {
     const MAX_NAMES: usize = 3;
     let names: Vec<String> = presented
@@ -211,7 +213,7 @@ fn is_tls_error(error: &io::Error) -> bool {
         .is_some()
 }
 
-/// Converts an error of hyper. `has_head` tells whether the head of the response had arrived.
+/// Converts an error of hyper. `has_head`: whether the head of the response had already arrived.
 pub(super) fn from_hyper(address: &str, error: &hyper::Error, has_head: bool) -> HttpErrorKind {
     let address = address.to_owned();
     if error.is_parse() {

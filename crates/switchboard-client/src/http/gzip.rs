@@ -1,20 +1,22 @@
 //! Incremental gzip decoder.
 //!
-//! Invariant: each decoded chunk has a bounded size, so that the caller can enforce a limit on the
-//! decoded size before the memory is used.
+//! Invariant: each decoded chunk has a bounded size, so that `Body` can check the decoded size
+//! against its limit before it keeps the chunk.
 
 use std::io::{self, Write as _};
 
 use bytes::{Buf as _, Bytes};
 use flate2::write::MultiGzDecoder;
 
-/// Decoding pauses when the chunk reaches this size. The decoder adds at most 32 KiB at a time.
+/// The decoder returns a chunk when it reaches this size. A chunk may be up to 32 KiB longer,
+/// because each decoding step adds at most 32 KiB.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(super) struct GzipDecoder {
     decoder: MultiGzDecoder<Vec<u8>>,
     input: Bytes,
-    /// Whether any input arrived. An empty body is valid although it is not valid gzip.
+    /// Whether the body contained any bytes. An empty body is accepted, although empty gzip data is
+    /// invalid.
     has_input: bool,
 }
 
@@ -29,13 +31,14 @@ impl Default for GzipDecoder {
 }
 
 impl GzipDecoder {
-    /// Sets the next input. Call it only after [`next_chunk`](Self::next_chunk) returned `None`.
+    /// Sets the next input and discards the previous one. Call it only after
+    /// [`next_chunk`](Self::next_chunk) returned `None`.
     pub(super) fn set_input(&mut self, input: Bytes) {
         self.has_input |= !input.is_empty();
         self.input = input;
     }
 
-    /// Decodes the next chunk. Returns `None` when more input is needed.
+    /// Decodes the next chunk. Returns `None` when the input is used up.
     pub(super) fn next_chunk(&mut self) -> io::Result<Option<Bytes>> {
         while !self.input.is_empty() && self.decoder.get_ref().len() < CHUNK_BYTES {
             let consumed = self.decoder.write(&self.input)?;
@@ -50,7 +53,8 @@ impl GzipDecoder {
         Ok(self.take_output())
     }
 
-    /// Returns the rest at the end of the body. Fails if the gzip data is incomplete.
+    /// Returns the last chunk after the end of the body, if any is left. Fails if the gzip data is
+    /// incomplete.
     pub(super) fn finish(&mut self) -> io::Result<Option<Bytes>> {
         if self.has_input {
             self.decoder.try_finish()?;

@@ -1,10 +1,10 @@
 //! Network settings of a host: proxies, and additional trusted certificates.
 //!
-//! The library does not read proxy variables or certificate paths from the environment; the embedding
-//! program passes them in. Invariant: the password of a proxy is never printed.
+//! The library does not read proxy variables or certificate paths from the environment; the
+//! embedding program passes them in. Invariant: the password of a proxy is never printed.
 //!
-//! hyper-util has a proxy matcher, too. It is not used because it ignores ports in `no_proxy`, and an
-//! invalid proxy URL means no proxy there instead of an error.
+//! The proxy matcher of hyper-util is not used: it ignores ports in `no_proxy`, and treats an
+//! invalid proxy URL as no proxy instead of an error.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -21,8 +21,8 @@ use url::{Host, Url};
 
 use crate::loopback::is_loopback;
 
-/// Proxies and trusted certificates for connections to remote servers. The default uses no proxy and
-/// trusts the certificates of the platform.
+/// Proxies and trusted certificates for connections to remote servers. By default no proxy is used,
+/// and the certificates of the platform are trusted.
 #[derive(Clone, Default)]
 pub struct Network {
     http_proxy: Option<Proxy>,
@@ -30,18 +30,18 @@ pub struct Network {
     no_proxy: Vec<DirectTarget>,
     certificates: Vec<PathBuf>,
     ignores_platform_certificates: bool,
-    /// The trusted certificates, read when the first TLS connection is opened.
+    /// Cache of the trusted certificates. Filled when the first TLS connection is opened.
     pub(crate) roots: Arc<tokio::sync::OnceCell<Arc<RootCertStore>>>,
 }
 
-/// The URL of a proxy is invalid or not supported.
+/// Why a proxy URL was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// The URL is invalid.
+    /// The text is not a valid URL with a host.
     #[error("invalid proxy URL ({0}); expected `http://host:port`")]
     InvalidUrl(String),
-    /// The scheme is not supported.
+    /// The scheme of the URL is not `http`.
     #[error(
         "proxy scheme `{0}://` is not supported; use `http://` (it also carries https requests, \
          encrypted end to end)"
@@ -50,7 +50,7 @@ pub enum ProxyError {
 }
 
 impl Network {
-    /// No proxies, no additional certificates.
+    /// Creates settings without proxies and without additional certificates.
     pub fn new() -> Self {
         Self::default()
     }
@@ -88,14 +88,15 @@ impl Network {
         self
     }
 
-    /// Trusts only the certificates of [`certificates`](Self::certificates), not those of the platform.
+    /// Trusts only the certificates that are added with [`certificates`](Self::certificates), not
+    /// those of the platform.
     pub fn without_platform_certificates(mut self) -> Self {
         self.ignores_platform_certificates = true;
         self.roots = Arc::default();
         self
     }
 
-    /// Returns the proxy for a request to `target`, if it needs one.
+    /// Returns the proxy for requests to `target`; `None` if they are sent directly.
     pub(crate) fn proxy_for(&self, target: &Url) -> Option<&Proxy> {
         let proxy = match target.scheme() {
             "https" => self.https_proxy.as_ref()?,
@@ -127,7 +128,7 @@ impl fmt::Debug for Network {
     }
 }
 
-/// An HTTP proxy.
+/// The address of an HTTP proxy, and the header that authenticates to it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Proxy {
     pub(crate) host: Host<String>,
@@ -137,7 +138,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Parses `http://user:password@host:port`; the scheme is optional. Returns `None` for an empty URL.
+    /// Parses `http://user:password@host:port`, with or without the scheme. Returns `None` for an
+    /// empty URL.
     fn parse(text: &str) -> Result<Option<Self>, ProxyError> {
         let text = text.trim();
         if text.is_empty() {
@@ -161,7 +163,7 @@ impl Proxy {
         }))
     }
 
-    /// `host:port`, for messages.
+    /// `host:port` of the proxy, for messages. Never contains the password.
     pub(crate) fn host_and_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
@@ -173,7 +175,8 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// Encodes the user and password of a URL as the value of a `Proxy-Authorization` header.
+/// Encodes the user name and password of a proxy URL as the value of a `Proxy-Authorization`
+/// header. Returns `None` if the URL has neither.
 fn basic_authorization(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
@@ -187,11 +190,11 @@ fn basic_authorization(url: &Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// One entry of `no_proxy`.
+/// One entry of `no_proxy`: a host or network that is reached without a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DirectTarget {
     hosts: HostPattern,
-    /// `None` matches every port.
+    /// The port to which the entry is limited; `None` matches every port.
     port: Option<u16>,
 }
 

@@ -1,6 +1,7 @@
 //! Pool of idle connections to one server.
 //!
-//! The connection that was used last is taken first, so that surplus connections expire.
+//! A request takes the connection that became idle last. Connections that the current load does not
+//! need therefore stay unused until they expire.
 //!
 //! Invariants: a connection enters the pool only after its last response was read to the end.
 //! Dropping a connection closes it and aborts its task.
@@ -20,18 +21,20 @@ use tokio_util::task::TaskTracker;
 use super::body::RequestBody;
 use switchboard_wire::sync::lock;
 
-/// Further connections are closed after use. More concurrent requests to one server are rare.
+/// Maximum number of idle connections in the pool. A connection that would exceed it is closed
+/// instead of pooled.
 const MAX_IDLE_CONNECTIONS: usize = 64;
-/// Maximum time that a connection stays idle. Many servers and gateways close it after a minute.
+/// Maximum time that a connection stays in the pool. Many servers and gateways close an idle
+/// connection after a minute.
 pub(super) const MAX_IDLE_TIME: Duration = Duration::from_secs(50);
-/// Maximum wait until a pooled connection can send. Longer waits occur if the server responded
-/// without reading the whole request.
+/// How long to wait until a pooled connection can send. A connection that needs longer is closed;
+/// the server may have responded without reading the whole previous request.
 const READY_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// An open connection that is sending one request or idle.
+/// An open connection, either idle in the pool or in use by one request.
 pub(super) struct Connection {
     sender: SendRequest<RequestBody>,
-    /// Drives the connection; ends when the connection is closed.
+    /// Runs hyper's connection future. Ends when the connection is closed.
     task: JoinHandle<()>,
 }
 
@@ -40,12 +43,12 @@ impl Connection {
         Self { sender, task }
     }
 
-    /// Sends a request. Returns the response when its headers arrived, and the connection if it is
-    /// still open.
+    /// Sends a request. Returns the response as soon as its headers have arrived, and the
+    /// connection if it is still open.
     ///
-    /// If the connection ends while hyper queues the request, the request can stay in hyper's
-    /// channel, neither sent nor returned, until the sender is dropped. So drop the sender as soon as
-    /// the task has ended, then wait for the outcome.
+    /// If the connection closes while hyper queues the request, hyper neither sends nor returns the
+    /// request until its `SendRequest` handle is dropped. Therefore `send` drops the handle as soon as
+    /// the connection task has ended, and then awaits the outcome.
     pub(super) async fn send(
         mut self,
         request: Request<RequestBody>,
@@ -63,7 +66,8 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// Without the abort, hyper would keep the connection open until the server sends another byte.
+    /// Aborts the connection task. Otherwise hyper would keep the connection open until the server
+    /// sends another byte.
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -81,7 +85,7 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct IdleConnections {
-    /// In order of last use, the most recent at the end.
+    /// Sorted by the time at which they became idle, the most recent last.
     connections: Vec<IdleConnection>,
     /// The task that removes expired connections. Runs while the pool is not empty.
     sweeper: Option<AbortHandle>,
@@ -95,7 +99,7 @@ impl Pool {
         })
     }
 
-    /// Takes a connection that is open and ready to send.
+    /// Takes a connection that is open and ready to send. Returns `None` if the pool has none.
     pub(super) async fn take(&self) -> Option<Connection> {
         loop {
             let mut connection = self.pop()?;
@@ -118,8 +122,8 @@ impl Pool {
         None
     }
 
-    /// Adds a connection whose response was read to the end. The server keeps it open for
-    /// `keep_alive`.
+    /// Adds a connection whose last response was read to the end. It expires after `keep_alive`, at
+    /// the latest after `MAX_IDLE_TIME`. If the pool is full, the connection is closed.
     pub(super) fn put(self: &Arc<Self>, connection: Connection, keep_alive: Duration) {
         if connection.sender.is_closed() || keep_alive.is_zero() {
             return;
@@ -138,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// Closes expired connections. Returns whether any connection is left.
+    /// Closes expired connections. Returns whether the pool still has connections.
     fn remove_expired(&self) -> bool {
         let now = Instant::now();
         let mut idle = lock(&self.idle);

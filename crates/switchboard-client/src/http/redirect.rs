@@ -1,4 +1,4 @@
-//! Decides which redirects a request follows, and describes the others.
+//! Decides which redirects the client follows, and describes the others to the user.
 //!
 //! Invariant: a redirect to another origin is never followed.
 
@@ -7,12 +7,12 @@ use url::{Position, Url};
 
 use super::HttpResponse;
 
-/// A longer URL is truncated in messages.
+/// A URL with more characters is truncated in messages.
 const MAX_URL_CHARS: usize = 200;
 
 impl HttpResponse {
-    /// Returns the URL of a redirect that keeps the method and body (307 and 308) and stays within
-    /// the origin.
+    /// Returns the target of a redirect to the same origin with status 307 or 308, which keep the
+    /// method and body. Returns `None` for any other response.
     pub(super) fn same_origin_redirect(&self, from: &Url) -> Option<Url> {
         let keeps_request = matches!(
             self.status,
@@ -22,8 +22,8 @@ impl HttpResponse {
         is_same_origin(from, &next).then_some(next)
     }
 
-    /// Describes a redirect that was not followed. `mask` masks secrets in the URL. Returns `None` for
-    /// any status outside 300 to 399.
+    /// Describes a redirect that the client did not follow. `mask` masks secrets in the URL.
+    /// Returns `None` for any status outside 300 to 399.
     pub(crate) fn describe_redirect(
         &self,
         from: &Url,
@@ -61,7 +61,8 @@ pub(super) fn is_same_origin(left: &Url, right: &Url) -> bool {
         && left.port_or_known_default() == right.port_or_known_default()
 }
 
-/// Formats a URL for messages, without credentials and query, which may contain secrets.
+/// Formats a URL for messages, without its credentials and query, which may contain secrets.
+/// Truncates a long URL.
 pub(super) fn display_url(url: &Url) -> String {
     truncate(without_secrets(url))
 }

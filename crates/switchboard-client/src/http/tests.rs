@@ -28,12 +28,12 @@ const SECRET: &str = "Bearer very-secret";
 const LIMIT: usize = 4 * 1024 * 1024;
 const CONNECT_LIMIT: Duration = Duration::from_secs(20);
 
-/// A server that runs a script on each connection.
+/// A loopback server that runs the same script on each connection.
 struct Server {
     address: SocketAddr,
-    /// Number of accepted connections.
+    /// Number of connections that the server has accepted.
     connections: Arc<AtomicUsize>,
-    /// Bytes that the server read, on all connections.
+    /// All bytes that the server has read, in the order of reading.
     received: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -74,7 +74,7 @@ impl Server {
         server
     }
 
-    /// Starts a server that sends the same bytes in response to every request.
+    /// Starts a server that responds to every request with the same bytes.
     async fn responding(response: impl Into<Vec<u8>>) -> Self {
         let response = Arc::new(response.into());
         Self::start(move |mut peer, _| {
@@ -105,7 +105,7 @@ impl Server {
     }
 }
 
-/// The server's end of a connection.
+/// One connection, seen from the server.
 struct Peer {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -124,7 +124,7 @@ impl Peer {
         }
     }
 
-    /// Reads some bytes into the buffer. Returns `None` at the end of the stream.
+    /// Reads more bytes from the client into the buffer. Returns `None` at the end of the stream.
     async fn read_more(&mut self) -> Option<()> {
         let before = self.buffer.len();
         match self.stream.read_buf(&mut self.buffer).await {
@@ -151,7 +151,7 @@ impl Peer {
     }
 }
 
-/// Returns the length of the first request in the buffer if it is complete.
+/// Returns the length of the first request in the buffer; `None` if it has not arrived completely.
 fn request_length(buffer: &[u8]) -> Option<usize> {
     let text = String::from_utf8_lossy(buffer);
     let head_length = text.find("\r\n\r\n")? + 4;
@@ -209,7 +209,8 @@ async fn read_text(mut response: HttpResponse) -> String {
     String::from_utf8(body.unwrap().0.to_vec()).unwrap()
 }
 
-/// Sends a request and returns its error, or that of its response body.
+/// Sends a request and returns its error. If the request succeeds, reads the response body and
+/// returns the error of that.
 async fn expect_error(client: &HttpClient, request: impl Fn() -> HttpRequest) -> HttpError {
     let mut response = match client.send(request).await {
         Ok(response) => response,

@@ -1,7 +1,8 @@
 //! TLS configuration: trusted certificates and the client certificate.
 //!
-//! The platform's certificates are read once per [`Network`], when the first encrypted connection is
-//! opened. The files of an entry are read for each connection, so that renewed files take effect.
+//! The trusted certificates of a [`Network`] are read once, when the first encrypted connection is
+//! opened. The files that the config entry of a server names are read for each connection, so that
+//! renewed files take effect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,18 +18,19 @@ use tokio_util::task::TaskTracker;
 use super::error::{HttpError, HttpErrorKind};
 use super::network::Network;
 
-/// TLS files of one server, in PEM format.
+/// Certificate and key files for the connections to one server, in PEM format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsConfig {
     /// An additional certificate authority to trust.
     pub ca: Option<PathBuf>,
-    /// The client certificate.
+    /// The client certificate. Requires `key`.
     pub cert: Option<PathBuf>,
-    /// The private key of the client certificate.
+    /// The private key of the client certificate. Requires `cert`.
     pub key: Option<PathBuf>,
 }
 
-/// Files in which platforms keep all trusted certificates. The first that exists is used.
+/// Files in which Linux and Unix systems keep all trusted certificates. Only the first existing
+/// file is read.
 const PLATFORM_BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -39,19 +41,21 @@ const PLATFORM_BUNDLES: &[&str] = &[
     "/opt/etc/ssl/certs/ca-certificates.crt",
 ];
 
-/// Directories in which platforms keep trusted certificates as separate files.
+/// Directories in which Linux and Unix systems keep each trusted certificate in its own file. Read
+/// only if the file from `PLATFORM_BUNDLES` is missing or invalid.
 const PLATFORM_DIRECTORIES: &[&str] = &["/etc/ssl/certs", "/etc/pki/tls/certs"];
 
 /// A larger certificate or key file is refused.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 impl TlsConfig {
-    /// Whether the entry names files, which may be renewed at any time.
+    /// Whether the config entry names any file. Files may be renewed at any time, so the connector
+    /// must not be cached.
     pub(super) fn has_files(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Reads the files and builds a connector from them.
+    /// Reads the files of the config entry and builds a TLS connector from them.
     pub(super) async fn connector(
         &self,
         network: &Arc<Network>,
@@ -103,7 +107,8 @@ impl TlsConfig {
     }
 }
 
-/// Reads all certificates that the network trusts.
+/// Reads the certificates of the platform, unless they are disabled, and those that the embedding
+/// program added.
 fn read_roots(network: &Network) -> Result<RootCertStore, HttpError> {
     let mut roots = RootCertStore::empty();
     if network.uses_platform_certificates() {
@@ -119,8 +124,8 @@ fn read_roots(network: &Network) -> Result<RootCertStore, HttpError> {
     Ok(roots)
 }
 
-/// Adds the platform's certificates. If there are none, every server fails with
-/// [`TlsProblem::UnknownIssuer`](super::error::TlsProblem::UnknownIssuer).
+/// Adds the platform's certificates, if any are found. Without any trusted certificate, every TLS
+/// connection fails with [`TlsProblem::UnknownIssuer`](super::error::TlsProblem::UnknownIssuer).
 fn add_platform_certificates(roots: &mut RootCertStore) {
     let bundle = PLATFORM_BUNDLES
         .iter()
@@ -199,7 +204,7 @@ fn invalid_file(file: &Path, problem: impl ToString) -> HttpError {
     })
 }
 
-/// The error of a blocking task that panicked or was cancelled.
+/// The error for a blocking task that panicked or was cancelled before it read the files.
 fn cancelled() -> HttpError {
     let text = "the task that reads the certificates was cancelled";
     HttpError::not_sent(HttpErrorKind::TlsSetup(text.to_owned()))

@@ -36,7 +36,7 @@ fn valid_parts_of_headers_are_kept() {
         ),
         ("Negotiate YWJj==, Basic", vec!["Negotiate", "Basic"]),
         ("Negotiate abc, Basic", vec!["Negotiate", "Basic"]),
-        // Malformed headers of real servers.
+        // These malformed headers were sent by real servers.
         ("realm=\"no scheme\"", vec![]),
         (
             "Bearer realm=\"never closed, scope=a",

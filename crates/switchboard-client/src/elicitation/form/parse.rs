@@ -5,19 +5,20 @@ use serde_json::{Map, Number, Value};
 use super::{EnumOption, Field, FieldKind, Form, TextFormat, sensitive};
 use switchboard_wire::text::{for_terminal, one_line};
 
-/// A form with more fields is refused.
+/// Maximum number of fields. A form with more fields is refused.
 const MAX_FIELDS: usize = 64;
-/// A field with more options is refused. Enough for a list of all countries.
+/// Maximum number of options of one field. A form that exceeds it is refused. Enough for a list of
+/// all countries.
 const MAX_OPTIONS: usize = 512;
-/// A field with a longer name is refused.
+/// Maximum length of a field name, in bytes. A form with a longer name is refused.
 const MAX_NAME_BYTES: usize = 128;
-/// A field with a longer option value is refused.
+/// Maximum length of the value of an option, in bytes. A form with a longer value is refused.
 const MAX_OPTION_BYTES: usize = 512;
-/// Longer titles are truncated.
+/// Maximum length of a title, in bytes. A longer title is truncated.
 const MAX_TITLE_BYTES: usize = 200;
-/// Longer descriptions are truncated.
+/// Maximum length of a description, in bytes. A longer description is truncated.
 const MAX_DESCRIPTION_BYTES: usize = 1_000;
-/// Longer default texts are dropped.
+/// Maximum length of the default value of a text field, in bytes. A longer default is dropped.
 const MAX_DEFAULT_BYTES: usize = 4 * 1024;
 /// JSON Schema keywords that the protocol does not allow in a form.
 const UNSUPPORTED_KEYWORDS: [&str; 15] = [
@@ -41,7 +42,7 @@ const UNSUPPORTED_KEYWORDS: [&str; 15] = [
 type Schema = Map<String, Value>;
 
 impl Form {
-    /// Parses a `requestedSchema`. The error says what is invalid.
+    /// Parses a `requestedSchema`. The error says which part of the schema is invalid.
     pub(crate) fn parse(schema: &Value) -> Result<Self, String> {
         let Value::Object(schema) = schema else {
             return Err("`requestedSchema` is not an object".to_owned());
@@ -81,7 +82,8 @@ impl Form {
 
 impl Field {
     fn parse(name: &str, schema: &Value, is_required: bool) -> Result<Self, String> {
-        // Unlike other texts, the name cannot be sanitized: it is sent back to the server unchanged.
+        // A field name cannot be sanitized like other texts, because the server expects it
+        // unchanged in the response. So refuse a name that is not safe to print.
         if name.is_empty() || name.len() > MAX_NAME_BYTES || for_terminal(name) != name {
             return Err(format!(
                 "a field name is empty, longer than {MAX_NAME_BYTES} bytes or not printable"
@@ -115,7 +117,7 @@ impl Field {
 fn parse_kind(schema: &Schema) -> Result<FieldKind, String> {
     let kind = match schema.get("type") {
         Some(Value::String(kind)) => kind.as_str(),
-        // Some servers omit the type: it follows from the options.
+        // Some servers omit `type`. A field with options is then a choice of strings.
         None if schema.contains_key("enum") || schema.contains_key("oneOf") => "string",
         _ => return Err("has no `type`, or several".to_owned()),
     };
@@ -191,8 +193,8 @@ fn parse_multi_choice(schema: &Schema) -> Result<FieldKind, String> {
     })
 }
 
-/// Parses the options of `enum`, with titles from `enumNames`. Without `enum`, parses the titled
-/// options under `titled_key`. Returns `None` if the schema has neither.
+/// Parses the options of a field: from `enum`, with titles from `enumNames`, or otherwise from the
+/// titled options in the member `titled_key`. Returns `None` if the schema has neither.
 fn parse_options(schema: &Schema, titled_key: &str) -> Result<Option<Vec<EnumOption>>, String> {
     let values = match schema.get("enum") {
         None => return parse_titled_options(schema, titled_key),
@@ -210,7 +212,7 @@ fn parse_options(schema: &Schema, titled_key: &str) -> Result<Option<Vec<EnumOpt
     check_option_count(options.collect::<Result<_, _>>()?).map(Some)
 }
 
-/// Parses an array of `{"const": …, "title": …}`.
+/// Parses titled options: an array of `{"const": …, "title": …}`.
 fn parse_titled_options(schema: &Schema, key: &str) -> Result<Option<Vec<EnumOption>>, String> {
     let entries = match schema.get(key) {
         None => return Ok(None),
@@ -264,7 +266,8 @@ fn number(schema: &Schema, key: &str) -> Option<Number> {
     }
 }
 
-/// Returns a text of the schema as one sanitized line, or `None` if it is blank.
+/// Returns a string member of the schema as one sanitized line, truncated to `max_bytes`. Returns
+/// `None` if it is missing or blank.
 fn sanitized_text(schema: &Schema, key: &str, max_bytes: usize) -> Option<String> {
     let text = one_line(text(schema, key)?, max_bytes);
     (!text.trim().is_empty()).then(|| text.into_owned())

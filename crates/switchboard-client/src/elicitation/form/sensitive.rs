@@ -1,6 +1,6 @@
-//! Guesses from its texts whether a form field asks for a secret.
+//! Guesses from the texts of a form field whether the field asks for a secret.
 //!
-//! A wrong guess does little harm: the user is warned and the input is not echoed.
+//! A wrong guess does little harm: the user sees a needless warning, and the input is not echoed.
 
 use super::{Field, FieldKind};
 
@@ -61,8 +61,8 @@ const SECRET_SUFFIXES: [&str; 6] = [
     "apikey",
 ];
 
-/// Whether the name, title, description or format of a field indicates a secret. Choices and booleans
-/// are never secret: the server knows all their values.
+/// Whether the name, title, description or format of a field indicates a secret. Always false for
+/// choices and booleans, because the server knows all their possible values.
 pub(super) fn is_sensitive(field: &Field, format: Option<&str>) -> bool {
     if !matches!(
         field.kind,
@@ -97,7 +97,8 @@ fn is_secret_word(word: &str) -> bool {
     })
 }
 
-/// Splits a text into lower-case words, also at case changes: `apiKey` and `api_key` are two words.
+/// Splits a text into lower-case words, also where lower case changes to upper case: `apiKey` and
+/// `api_key` are both two words.
 fn split_words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;

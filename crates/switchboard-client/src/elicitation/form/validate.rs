@@ -1,4 +1,4 @@
-//! Validates values against the fields of a form.
+//! Checks values against the fields of a form.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,13 +8,14 @@ use url::Url;
 
 use super::{EnumOption, Field, FieldKind, Form, TextFormat};
 
-/// A value that its field does not accept, or that is missing.
+/// Names a field whose value is missing or invalid, and what the field expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InvalidValue {
     /// Name of the field.
     pub field: String,
-    /// Explains to the user what is expected. Never contains the value, which may be a secret.
+    /// What the field expects, as text for the user. Never contains the invalid value, which may be
+    /// a secret.
     pub expected: String,
 }
 
@@ -27,8 +28,8 @@ impl fmt::Display for InvalidValue {
 impl std::error::Error for InvalidValue {}
 
 impl Form {
-    /// Checks the values and adds the defaults of fields without a value. Returns the values in the
-    /// order of the fields.
+    /// Checks all values of a response and fills in the default of each field without a value.
+    /// Returns the values in the order of the fields.
     pub fn validate(
         &self,
         mut values: Map<String, Value>,
@@ -60,7 +61,7 @@ impl Form {
 }
 
 impl Field {
-    /// Checks whether the field accepts a value.
+    /// Checks whether this field accepts `value`.
     pub fn check(&self, value: &Value) -> Result<(), InvalidValue> {
         match &self.kind {
             FieldKind::Text {
@@ -158,7 +159,8 @@ fn check_choices(
     if let Some(max) = max_items.filter(|max| count > *max) {
         return Err(format!("at most {max} options are expected"));
     }
-    // Check the length first: it bounds the quadratic search for duplicates below.
+    // Compare the lengths before the search for duplicates: the search takes quadratic time, and
+    // the number of options bounds it.
     if chosen.len() > options.len() || !chosen.iter().all(|value| is_option(value, options)) {
         return Err("only the listed options are expected, each at most once".to_owned());
     }
@@ -183,7 +185,7 @@ fn is_integral(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
 }
 
-/// Compares integers exactly and any other numbers as floats.
+/// Compares two integers exactly, and any other pair of numbers as floats.
 fn compare(left: &Number, right: &Number) -> Option<Ordering> {
     match (left.as_i128(), right.as_i128()) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),
@@ -212,7 +214,8 @@ impl TextFormat {
     }
 }
 
-/// Checks only the shape `mailbox@domain`.
+/// Whether the text has the form `mailbox@domain`. Does not check which characters an e-mail
+/// address may contain.
 fn is_email(text: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || c.is_control())
@@ -270,7 +273,7 @@ fn is_date_time(text: &str) -> bool {
         || zone
             .get(1..)
             .is_some_and(|offset| is_clock(offset, &[23, 59]));
-    // Second 60 is a leap second.
+    // A leap second is written as second 60.
     is_date(date) && is_clock(clock, &[23, 59, 60]) && fraction.is_none_or(is_fraction) && is_zone
 }
 

@@ -6,7 +6,7 @@ use super::super::HttpErrorKind;
 use super::*;
 use crate::delivery::Delivery;
 
-/// Sends a request to a server with this script and returns the error.
+/// Sends one request to a server that runs `script` and returns the error.
 async fn error_with<F, S>(script: F) -> HttpError
 where
     F: Fn(Peer, usize) -> S + Send + 'static,
@@ -113,8 +113,8 @@ async fn close_during_response_is_unknown() {
     }
 }
 
-/// The server closes idle connections around the moment when the next request is written, and counts
-/// the requests that it reads.
+/// The server closes idle connections around the moment at which the client writes its next
+/// request, and counts the requests that it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_arrives_twice_when_idle_connections_close() {
     const ROUNDS: u64 = 400;
@@ -133,7 +133,8 @@ async fn no_request_arrives_twice_when_idle_connections_close() {
                 *lock(&counts).entry(id).or_default() += 1;
                 peer.write(ok("done").as_bytes()).await;
                 if number == requests {
-                    // The client writes its next request at about this time.
+                    // Wait a random time, so that the connection is closed shortly before, while or
+                    // after the client writes its next request.
                     for _ in 0..random.usize(0..40) {
                         tokio::task::yield_now().await;
                     }

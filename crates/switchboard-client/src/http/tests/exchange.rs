@@ -85,7 +85,8 @@ async fn closed_connection_is_not_reused() {
             "one"
         );
         assert_eq!(server.connections(), round);
-        // Wait until the pool notices that the connection was closed.
+        // Wait until hyper notices that the server closed the connection: from then on the pool is
+        // empty.
         while client.0.pool.take().await.is_some() {}
     }
 }

@@ -9,7 +9,7 @@ use super::super::{BodyError, HttpErrorKind};
 use super::*;
 use crate::delivery::Delivery;
 
-/// Returns the error for a server that sends these bytes as its response.
+/// Sends one request to a server that responds with the bytes `raw` and returns the error.
 async fn error_for(raw: impl Into<Vec<u8>>) -> HttpError {
     let server = Server::responding(raw).await;
     expect_error(&server.client(), post("x")).await
@@ -128,7 +128,8 @@ async fn endless_body_is_closed_at_limit() {
         "{outcome:?}"
     );
     let written = is_closed.await.unwrap();
-    // Socket buffers hold more than the client read. A client without a limit would never close.
+    // More than `LIMIT` bytes may be written, because socket buffers hold bytes that the client
+    // never reads. Without a limit, the client would never close the connection.
     assert!(written < 16 * LIMIT, "{written} bytes");
 }
 

@@ -53,7 +53,8 @@ async fn redirects_to_other_origins_are_not_followed() {
     .await;
     for status in [300, 301, 302, 303, 304, 305, 307, 308] {
         for location in [
-            // Another port, another address, another name of the same host, another scheme.
+            // URLs whose origin differs in the port, the address, the name of the same host, or the
+            // scheme.
             format!("http://{}/end", other_port.address),
             format!("http://{}/end", other_address.address),
             format!("http://localhost:{}/end", other_port.address.port()),

@@ -14,14 +14,14 @@ use super::super::error::{HttpErrorKind, TlsProblem};
 use super::*;
 use crate::delivery::Delivery;
 
-/// A certificate authority and a directory with its certificate as `ca.pem`.
+/// A certificate authority for tests, and a directory that contains its certificate as `ca.pem`.
 pub(super) struct Authority {
     directory: TempDir,
     issuer: Issuer<'static, KeyPair>,
     root: rcgen::Certificate,
 }
 
-/// A certificate and its key.
+/// A certificate and its private key.
 pub(super) struct Identity {
     cert: rcgen::Certificate,
     key: KeyPair,
@@ -73,8 +73,8 @@ impl Authority {
 }
 
 impl Identity {
-    /// Returns an acceptor with this certificate. It requires client certificates that
-    /// `client_authority` signed, if there is one.
+    /// Returns a TLS acceptor with this certificate. With `client_authority`, it accepts only
+    /// clients whose certificate this authority signed.
     pub(super) fn acceptor(&self, client_authority: Option<&Authority>) -> TlsAcceptor {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
