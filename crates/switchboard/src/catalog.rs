@@ -19,7 +19,7 @@ use crate::id::{Revision, ServerName, ToolId, WireName};
 
 pub(crate) use publisher::{CatalogPublisher, ServerKey};
 
-/// A tool in the catalog.
+/// A tool of a server, with its wire name and its compiled schemas.
 // Every call clones the `Arc` around this struct. The alignment puts the reference counts of two
 // tools in different cache lines, so that concurrent calls do not contend for one line.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Catalog {
         &self.tools
     }
 
-    /// The tool with this wire name.
+    /// Finds the tool with this wire name.
     pub fn get(&self, wire_name: &str) -> Option<&Arc<CatalogTool>> {
         self.by_name
             .get(wire_name)

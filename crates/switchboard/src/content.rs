@@ -76,7 +76,7 @@ pub struct Output {
 )]
 #[non_exhaustive]
 pub enum Block {
-    /// Text.
+    /// Text: a text block, the text of an embedded resource, or structured content as JSON.
     Text {
         /// The sanitized text.
         text: String,
@@ -85,14 +85,14 @@ pub enum Block {
     Image {
         /// The data in base64.
         data: String,
-        /// The type that the server declares.
+        /// The MIME type that the server declares.
         mime_type: String,
     },
     /// Audio.
     Audio {
         /// The data in base64.
         data: String,
-        /// The type that the server declares.
+        /// The MIME type that the server declares.
         mime_type: String,
     },
     /// A one-line description in place of content that is not shown to a model, such as a resource
@@ -137,9 +137,9 @@ impl Output {
         texts.join("\n")
     }
 
-    /// The resource links in the output, as the server sent them. Read them from the same server
-    /// with [`Host::read_resource`](crate::Host::read_resource). Links that truncation removed are
-    /// missing.
+    /// The resource links in the output, as the server sent them. To read a linked resource, call
+    /// [`Host::read_resource`](crate::Host::read_resource) with the server that sent the output.
+    /// Links in blocks that truncation removed are not returned.
     pub fn links(&self) -> Vec<ResourceLink> {
         let raw = self.blocks.iter().filter_map(|block| match block {
             Block::Described { raw, .. } => raw.as_ref(),

@@ -126,7 +126,8 @@ impl HeadersHelper {
         let started = self.children.start(self.launch()).await;
         let (mut process, pipes) =
             started.map_err(|error| failed(format!("could not be started: {error}")))?;
-        // An early return drops `process`, which kills the process group.
+        // If the run fails or times out, this function drops `process`, which kills the process
+        // group of the command.
         let finished = timeout(RUN_TIMEOUT, wait_with_output(&mut process, pipes)).await;
         let finished = finished.unwrap_or_else(|_| {
             let limit = RUN_TIMEOUT.as_secs();
@@ -270,7 +271,7 @@ async fn read_stdout(
     output: &mut Vec<u8>,
 ) -> Result<(), AuthError> {
     let limit = MAX_STDOUT_BYTES as u64 + 1;
-    // A read error counts as the end of the output.
+    // A read error counts as the end of the command's stdout.
     let _ = stream.take(limit).read_to_end(output).await;
     if output.len() > MAX_STDOUT_BYTES {
         let limit = MAX_STDOUT_BYTES / 1024;

@@ -27,7 +27,7 @@ use crate::server::ServerHandle;
 /// The servers of a host by name.
 pub(crate) type ServerHandles = BTreeMap<ServerName, Arc<ServerHandle>>;
 
-/// The part of a host that its tasks and calls share. It does not keep child processes alive.
+/// The part of a host that its tasks and calls share.
 pub(crate) struct HostState {
     /// The servers by name. The map is immutable and replaced as a whole, so that calls read it
     /// without a lock.
@@ -48,9 +48,10 @@ pub(crate) struct HostState {
     /// [`Host::set_servers`](crate::Host::set_servers) changes servers, until the old servers have
     /// stopped.
     pub(crate) config_lock: tokio::sync::Mutex<()>,
-    /// All tasks of the host. Closed when the host shuts down.
+    /// Tracks all tasks of the host. [`Host::shutdown`](crate::Host::shutdown) closes it.
     pub(crate) tasks: TaskTracker,
-    /// Cancelled when the host shuts down.
+    /// Cancelled by [`Host::shutdown`](crate::Host::shutdown), or when the last clone of the host is
+    /// dropped. All tasks of the host then end.
     pub(crate) stop: CancellationToken,
 }
 

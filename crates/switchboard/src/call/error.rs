@@ -102,7 +102,7 @@ pub enum CallError {
         /// What is wrong with the response.
         problem: InvalidMessage,
     },
-    /// The host is shutting down.
+    /// The call was not sent, because the host is shutting down.
     #[error("the host is shutting down")]
     ShuttingDown,
 }

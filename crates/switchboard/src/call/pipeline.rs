@@ -136,8 +136,8 @@ fn check_arguments<'a>(
     arguments_object(arguments).map_err(|violation| invalid(vec![violation]))
 }
 
-/// Evaluates the permission rules, and asks the user if the rules require it. With `approval`, an
-/// answer that the user gave to an earlier poll of the same watch is used instead.
+/// Evaluates the permission rules, and asks the user if the rules require it. If `approval` already
+/// holds an answer for this watch, uses that answer and does not ask again.
 async fn check_permission(
     host: &HostState,
     target: &ResolvedTool,

@@ -125,7 +125,7 @@ impl CatalogPublisher {
         }
     }
 
-    /// The current snapshot.
+    /// Returns the snapshot that was published last.
     pub(crate) fn current(&self) -> Guard<Arc<Catalog>> {
         self.current.load()
     }

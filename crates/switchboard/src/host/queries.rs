@@ -147,7 +147,7 @@ impl Host {
         let limits = Arc::clone(&self.state().limits);
         let store = self.state().result_store.clone();
         let rendered = run_blocking(move || render_resource(result, &limits, store.as_deref()));
-        // The blocking task fails only if the runtime shuts down.
+        // The blocking task fails only if the runtime shuts down. The result is then empty.
         rendered.await.unwrap_or_default()
     }
 
@@ -156,7 +156,7 @@ impl Host {
         let limits = Arc::clone(&self.state().limits);
         let store = self.state().result_store.clone();
         let rendered = run_blocking(move || render_prompt(result, &limits, store.as_deref()));
-        // The blocking task fails only if the runtime shuts down.
+        // The blocking task fails only if the runtime shuts down. The result is then empty.
         rendered.await.unwrap_or_default()
     }
 

@@ -66,7 +66,7 @@ pub(super) enum EntryAction {
     /// Start nothing: the entry was not launched before and is not launched now. Only the reason in
     /// the status of its server may change.
     UpdateReason,
-    /// Stop the server of this name and start another one.
+    /// Stop the server of this name and add a new one, because the launch of the entry changed.
     Replace,
     /// Skip the entry: a previous entry of the new config, or a server that the program added, has
     /// this name.

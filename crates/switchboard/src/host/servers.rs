@@ -23,7 +23,7 @@ use crate::server::ServerHandle;
 use crate::server::state::Phase;
 use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
 
-/// The config entries of the servers of a host, except connectors and in-process servers.
+/// The config entries that [`Host::set_servers`] or [`Host::apply_config`] can replace later.
 #[derive(Default)]
 pub(super) struct ConfiguredServers {
     /// The entries that [`Host::connect`] and [`Host::set_servers`] added. Scope `dynamic`.
