@@ -50,8 +50,8 @@ pub(crate) struct HostState {
     pub(crate) config_lock: tokio::sync::Mutex<()>,
     /// Tracks all tasks of the host. [`Host::shutdown`](crate::Host::shutdown) closes it.
     pub(crate) tasks: TaskTracker,
-    /// Cancelled by [`Host::shutdown`](crate::Host::shutdown), or when the last clone of the host is
-    /// dropped. All tasks of the host then end.
+    /// Cancelled by [`Host::shutdown`](crate::Host::shutdown), or when the last clone of the host
+    /// is dropped. All tasks of the host then end.
     pub(crate) stop: CancellationToken,
 }
 
