@@ -11,9 +11,9 @@ const UPDATED: &str = "notifications/resources/updated";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 
-/// The resources and prompts of a running server, over all its connections and restarts. Each
-/// change notifies the subscribed clients and returns when the notifications are sent, so a client
-/// that does not read delays the test.
+/// Changes the resources and prompts of a running server and lists its subscriptions, over all its
+/// connections and restarts. Each changing method also notifies the subscribed clients. The method
+/// returns when the notifications are sent, so a client that does not read blocks the test.
 #[derive(Debug, Clone)]
 pub struct CatalogHandle {
     shared: Arc<SharedState>,
@@ -34,54 +34,59 @@ impl CatalogHandle {
         self.announce(UPDATED, json!({"uri": uri})).await;
     }
 
-    /// Adds a resource, see [`crate::resource`].
+    /// Adds a resource (see [`crate::resource`]) and sends `notifications/resources/list_changed`
+    /// to the subscribed clients.
     pub async fn add_resource(&self, resource: Value) {
         self.shared.catalog().add_resource(resource);
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Removes a resource. Panics if the resource is unknown.
+    /// Removes a resource and sends `notifications/resources/list_changed` to the subscribed
+    /// clients. Panics if the resource is unknown.
     pub async fn remove_resource(&self, uri: &str) {
         let existed = self.shared.catalog().remove_resource(uri);
         assert!(existed, "unknown resource {uri}");
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Replaces all resources.
+    /// Replaces all resources and sends `notifications/resources/list_changed` to the subscribed
+    /// clients.
     pub async fn set_resources(&self, resources: &[Value]) {
         self.shared.catalog().set_resources(resources);
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Replaces all prompts.
+    /// Replaces all prompts and sends `notifications/prompts/list_changed` to the subscribed
+    /// clients.
     pub async fn set_prompts(&self, prompts: &[Value]) {
         self.shared.catalog().set_prompts(prompts);
         self.announce(PROMPTS_CHANGED, json!({})).await;
     }
 
-    /// Sends a notification. List changes and resource updates go to the subscribed clients, all
-    /// other methods to every client.
+    /// Sends a notification. A `list_changed` notification or a resource update goes to the clients
+    /// that subscribed to it, any other method to every client.
     pub async fn announce(&self, method: &str, params: Value) {
         for server in self.shared.running() {
             server.announce(method, &params).await;
         }
     }
 
-    /// Sends a burst of notifications.
+    /// Sends the notifications of `flood` and returns when all are sent.
     pub async fn flood(&self, flood: &Flood) {
         for server in self.shared.running() {
             server.flood(flood).await;
         }
     }
 
-    /// Ends every open `subscriptions/listen`.
+    /// Ends every open `subscriptions/listen` request in the way that `ending` says.
     pub fn end_listens(&self, ending: ListenEnding) {
         for server in self.shared.running() {
             server.end_listens(ending);
         }
     }
 
-    /// The URIs of all current subscriptions, sorted; a URI appears once per subscriber.
+    /// The URIs of all current resource subscriptions, sorted. A URI to which two clients are
+    /// subscribed appears twice.
     pub fn subscribed(&self) -> Vec<String> {
         let running = self.shared.running();
         let mut uris: Vec<_> = running.iter().flat_map(ServerHandle::subscribed).collect();
@@ -89,7 +94,7 @@ impl CatalogHandle {
         uris
     }
 
-    /// The acknowledged filter of each open `subscriptions/listen`.
+    /// The filter that the server acknowledged for each open `subscriptions/listen` request.
     pub fn listen_filters(&self) -> Vec<Value> {
         let running = self.shared.running();
         running.iter().flat_map(ServerHandle::listens).collect()

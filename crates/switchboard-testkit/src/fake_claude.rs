@@ -1,13 +1,13 @@
 //! A scripted replacement for the Claude CLI, for behaviour that a test cannot provoke in the real
 //! CLI.
 //!
-//! [`FakeClaude`] is a list of [`FakeStep`]s, which the binary `fake-claude` runs in order.
-//! Requests that no step waits for, and all messages after the last step, get default responses:
-//! the fake CLI accepts requests of the host and responds to each user message with a turn of one
-//! text, until stdin ends.
+//! [`FakeClaude`] is a list of [`FakeStep`]s, which the binary `fake-claude` runs in order. Control
+//! requests of the host that no step waits for get default responses. After the last step, the fake
+//! CLI also responds to each user message with a turn of one text, until stdin ends.
 //!
-//! Invariant: a step waits at most one minute. After that the program writes an error to stderr and
-//! exits with 70. Only the wait for the end of stdin is unlimited.
+//! Invariant: the fake CLI waits at most one minute for each message, also after the last step.
+//! After that it writes an error to stderr and exits with code 70. Only waits for the end of stdin
+//! are unlimited.
 
 mod frames;
 pub mod player;
@@ -22,10 +22,10 @@ use serde_json::Value;
 
 use crate::scripted_child::find_program;
 
-/// The environment variable with the script.
+/// The environment variable that contains the script as JSON.
 pub const FAKE_CLAUDE_VARIABLE: &str = "SWITCHBOARD_FAKE_CLAUDE";
 
-/// The text of a default turn.
+/// The text of the turns that the fake CLI sends by default.
 pub const FAKE_CLAUDE_TEXT: &str = "Hello from the fake CLI.";
 
 /// One action of the fake CLI.
@@ -36,86 +36,88 @@ pub const FAKE_CLAUDE_TEXT: &str = "Hello from the fake CLI.";
     deny_unknown_fields
 )]
 pub enum FakeStep {
-    /// Waits for a control request of this subtype. The next `Respond…` step responds to it.
+    /// Waits for a control request of this subtype. The next `Respond…` step responds to this
+    /// request.
     AwaitRequest(String),
     /// Waits for a user message.
     AwaitUser,
-    /// Waits for the end of stdin.
+    /// Waits for the end of stdin. Messages that arrive before it are discarded.
     AwaitEof,
 
-    /// Responds to the awaited request with this payload.
+    /// Responds to the request of the last `AwaitRequest` with this payload.
     Respond(Value),
-    /// Responds to the awaited request without a payload.
+    /// Responds to the request of the last `AwaitRequest` with success and no payload.
     RespondEmpty,
-    /// Responds to the awaited request with an error.
+    /// Responds to the request of the last `AwaitRequest` with this error.
     RespondError(String),
-    /// Responds to the awaited request like a well-behaved CLI.
+    /// Responds to the request of the last `AwaitRequest` like a well-behaved CLI.
     RespondDefault,
 
-    /// Writes a message.
+    /// Writes a message to the host.
     Send(Value),
-    /// Writes a line verbatim.
+    /// Writes a line verbatim to the host.
     Raw(String),
-    /// Writes text without a line feed.
+    /// Writes text without a line feed to the host.
     Bytes(String),
-    /// Writes a message repeatedly.
+    /// Writes the same message many times.
     Flood {
         /// The message.
         message: Value,
         /// Number of repetitions.
         times: u64,
     },
-    /// Writes a message of an unknown type whose line has this many bytes.
+    /// Writes a message of an unknown type whose line is this many bytes long.
     LongLine(usize),
     /// Writes a line to stderr.
     Stderr(String),
-    /// Writes the messages at the start of a turn: the state and `system/init`.
+    /// Writes the messages at the start of a turn: the session state and `system/init`.
     BeginTurn,
-    /// Writes the messages at the end of a turn: the result with this text, and the state.
+    /// Writes the messages at the end of a turn: the result with this text, and the session state.
     EndTurn(String),
     /// Writes a complete turn with this text.
     Turn(String),
 
-    /// Sends a control request to the host and waits for the response.
+    /// Sends a control request to the host and waits for the response, at most one minute.
     Request(Value),
-    /// Sends a control request to the host without waiting.
+    /// Sends a control request to the host without waiting for the response.
     StartRequest(Value),
-    /// Cancels the last control request.
+    /// Cancels the control request that the fake CLI sent last.
     CancelRequest,
-    /// Waits for the response to the last control request.
+    /// Waits for the response to the control request that the fake CLI sent last.
     AwaitResponse,
     /// Calls a tool of an in-process server `count` times concurrently, with `{"number": n}`, and
     /// waits for all responses. [`FakeStep::ReportResponse`] then reports how many arrived, and how
     /// many had the right id and number.
     ConcurrentCalls {
-        /// The server.
+        /// The name of the in-process server.
         server: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// Number of calls.
         count: u64,
     },
-    /// Ends a turn with the last response as its text, in JSON.
+    /// Ends a turn whose text is, as JSON, the response for which a step waited last.
     ReportResponse,
 
     /// Exits with this code.
     Exit(i32),
-    /// Kills itself with this signal.
+    /// Kills the fake CLI with this signal.
     KillSelf(i32),
-    /// Stops writing, waits until stdin ends, then exits.
+    /// Stops writing, waits until stdin ends, then exits with code 0.
     Silence,
-    /// Stops writing, and ignores SIGTERM and the end of stdin from now on.
+    /// Stops writing and waits to be killed. From now on, SIGTERM and the end of stdin are ignored.
     IgnoreShutdown,
 }
 
-/// A fake CLI as data.
+/// The script of a fake CLI.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FakeClaude {
     /// The steps, in order.
     #[serde(default)]
     pub steps: Vec<FakeStep>,
-    /// The file that receives the command line, environment and every line from stdin.
+    /// The file to which the fake CLI writes its command line, its environment and every line from
+    /// stdin. `None`: no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
 }
@@ -134,8 +136,8 @@ impl FakeClaude {
         }
     }
 
-    /// A fake CLI that responds to `initialize`, waits for a user message, starts a turn and runs
-    /// these steps.
+    /// A fake CLI that responds to `initialize`, waits for a user message, starts a turn, runs
+    /// these steps and then sends default responses.
     pub fn during_turn(steps: impl IntoIterator<Item = FakeStep>) -> Self {
         let first = [
             FakeStep::await_request("initialize"),
@@ -146,14 +148,14 @@ impl FakeClaude {
         Self::new(first.into_iter().chain(steps))
     }
 
-    /// Writes the command line, environment and every line from stdin to this file; see
-    /// [`read_record`](crate::read_record).
+    /// Makes the fake CLI write its command line, environment and every line from stdin to this
+    /// file. [`read_record`](crate::read_record) reads the file.
     pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
         self.record = Some(path.into());
         self
     }
 
-    /// The command that runs this script, for a test that talks to it directly.
+    /// The command that runs this fake CLI, for a test that talks to the CLI directly.
     #[expect(
         clippy::disallowed_methods,
         reason = "the test decides how the child is spawned"

@@ -1,10 +1,10 @@
 //! A scripted model behind the Messages API, on loopback.
 //!
-//! It responds to `POST /v1/messages` with an event stream, or with one message if the request does
-//! not stream, and `POST /v1/messages/count_tokens` with a fixed number. All other paths are 404.
-//! The responses are a queue of [`Turn`]s, or computed from the request. Every request is recorded,
-//! except requests for a single token: clients use them to probe whether a model exists, and they
-//! always succeed.
+//! The server responds to `POST /v1/messages` with an event stream, or with one JSON message if the
+//! request does not ask for a stream. It responds to `POST /v1/messages/count_tokens` with a fixed
+//! number and to all other paths with 404. The responses come from a queue of [`Turn`]s, or are
+//! computed from the request. Every request for a message is recorded, except requests for a single
+//! token. Clients send those to check whether a model exists, and they always succeed.
 //!
 //! Invariants: tool use ids are unique per server, because the CLI takes a repeated id for an
 //! interrupted call. A request after the last turn gets a status that clients do not retry.
@@ -27,10 +27,10 @@ use tokio::task::JoinHandle;
 pub use request::{ModelRequest, ToolOutcome};
 pub use turn::{Block, Turn};
 
-/// How long a test waits for a request. The CLI starts slowly on a busy machine.
+/// How long a test waits for requests, in real time. The CLI starts slowly on a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A scripted model on loopback. Dropping it stops it.
+/// A scripted model on loopback. Dropping it stops the server.
 #[derive(Debug)]
 pub struct FakeModel {
     address: SocketAddr,
@@ -41,12 +41,12 @@ pub struct FakeModel {
 type Responder = dyn Fn(&ModelRequest) -> Turn + Send + Sync;
 
 struct ModelState {
-    /// The remaining turns, if no responder is set.
+    /// The queue of remaining turns. Not used if a responder is set.
     turns: Mutex<VecDeque<Turn>>,
     respond: Option<Box<Responder>>,
     requests: Mutex<Vec<ModelRequest>>,
     changed: watch::Sender<()>,
-    /// The last number used in an id.
+    /// The last number that was used in an id.
     last: AtomicU64,
 }
 
@@ -85,7 +85,7 @@ impl FakeModel {
         }
     }
 
-    /// The base URL for a client.
+    /// The base URL for a client of the Messages API.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -100,18 +100,18 @@ impl FakeModel {
         self.state.turns().len()
     }
 
-    /// All requests for a message so far, in order.
+    /// All recorded requests so far, in order.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.state.requests().clone()
     }
 
-    /// The last request for a message.
+    /// The last recorded request. Panics if there is none.
     pub fn last_request(&self) -> ModelRequest {
         let last = self.state.requests().last().cloned();
         last.expect("the model received a request")
     }
 
-    /// Waits until the model has received `count` requests. Panics after a timeout.
+    /// Waits until `count` requests are recorded. Panics after 90 seconds.
     pub async fn wait_for_requests(&self, count: usize) {
         let mut changes = self.state.changed.subscribe();
         let received = changes.wait_for(|()| self.state.requests().len() >= count);
@@ -139,7 +139,7 @@ impl ModelState {
         self.requests.lock().expect("the lock is not poisoned")
     }
 
-    /// Records the request and returns the turn to respond with.
+    /// Records the request and returns the turn with which to respond.
     fn next_turn(&self, request: ModelRequest) -> Turn {
         let turn = match &self.respond {
             Some(respond) => respond(&request),
@@ -153,7 +153,7 @@ impl ModelState {
         turn
     }
 
-    /// A number that is unique among the ids of this server.
+    /// Returns a number that is unique among the ids of this server.
     fn next_number(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -42,44 +42,45 @@ use crate::script::{Script, Step};
 use crate::scripted::{Chunk, notification_line};
 use state::{HttpServerState, ServerRun};
 
-/// How long a test waits for a condition before it panics.
+/// How long a test waits for a condition before the test panics, in real time.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The transport of a server.
+/// The HTTP transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Streamable HTTP at `/mcp`. Modern requests ignore `session` and `get_stream`: they have no
-    /// sessions and use POST only.
+    /// Streamable HTTP at `/mcp`. `session` and `get_stream` do not apply to requests of the modern
+    /// era, which has no sessions and uses only POST.
     Streamable {
-        /// The format of responses.
+        /// The format of responses to POST.
         format: ResponseFormat,
-        /// `initialize` returns a session id, which all later requests must carry. Legacy only.
+        /// If true, the response to `initialize` contains a session id, which all later requests
+        /// must carry. Legacy era only.
         session: bool,
-        /// GET opens a stream for notifications. Legacy only.
+        /// If true, GET opens a stream for notifications. Legacy era only.
         get_stream: bool,
     },
     /// The transport of revision 2024-11-05: a stream at `/sse` carries all responses.
     LegacySse,
 }
 
-/// The format of responses.
+/// The format of responses to POST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseFormat {
-    /// JSON, or an event stream if the handler sends a message before the response.
+    /// JSON. If the handler sends another message before the response, an event stream instead.
     Json,
-    /// An event stream. A modern server waits for the first message before it sends the head,
-    /// because an error may need its own HTTP status.
+    /// An event stream. For a request of the modern era, the server waits for the first message
+    /// before it sends the head, because an error may need its own HTTP status.
     Sse,
 }
 
 impl Mode {
-    /// JSON responses; legacy scripts have sessions and a GET stream.
+    /// JSON responses; in the legacy era also sessions and a GET stream.
     pub const JSON: Self = Self::Streamable {
         format: ResponseFormat::Json,
         session: true,
         get_stream: true,
     };
-    /// Event streams; legacy scripts have sessions and a GET stream.
+    /// Event streams; in the legacy era also sessions and a GET stream.
     pub const SSE: Self = Self::Streamable {
         format: ResponseFormat::Sse,
         session: true,
@@ -93,10 +94,10 @@ impl Mode {
     };
 }
 
-/// A scripted server on loopback. Dropping it stops it.
+/// A scripted server on loopback. Dropping it stops the server.
 ///
-/// The steps `exit` and `abort` stop it like [`HttpServer::stop`]; `closeStdout` ends the stream of
-/// the response.
+/// The steps `exit` and `abort` stop the server as [`HttpServer::stop`] does; `closeStdout` ends
+/// the event stream of the request that runs the step.
 #[derive(Debug)]
 pub struct HttpServer {
     state: Arc<HttpServerState>,
@@ -111,7 +112,8 @@ struct CurrentRun {
 }
 
 impl HttpServer {
-    /// Starts a server at a free port, on the current runtime.
+    /// Starts a server at a free port, on the current runtime. Panics if the script has a step that
+    /// needs a process, or lists `closeStdin` or `stopReading` for a message.
     pub async fn start(script: Script, mode: Mode) -> Self {
         let process_step = script.first_process_step();
         assert!(
@@ -157,12 +159,12 @@ impl HttpServer {
         self.running().task = Some(task);
     }
 
-    /// The address that it listens on.
+    /// The loopback address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.state.address
     }
 
-    /// The URL for a client.
+    /// The URL to which a client connects.
     pub fn url(&self) -> String {
         let path = match self.state.mode {
             Mode::Streamable { .. } => "mcp",
@@ -174,19 +176,20 @@ impl HttpServer {
 
 /// Recorded traffic.
 impl HttpServer {
-    /// Every request so far, in order, including requests that were only partly read.
+    /// Every request so far, in order, including requests whose body was not read completely.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.state.requests()
     }
 
-    /// The requests with this MCP method.
+    /// The requests whose body has this MCP method, in order.
     pub fn requests_with(&self, method: &str) -> Vec<ReceivedRequest> {
         let mut requests = self.requests();
         requests.retain(|request| request.rpc_method().as_deref() == Some(method));
         requests
     }
 
-    /// Every received byte, over all connections.
+    /// The received bytes of all connections, in the order of arrival. Recording stops after 64
+    /// MiB.
     pub fn received_bytes(&self) -> Vec<u8> {
         self.state.bytes()
     }
@@ -197,30 +200,31 @@ impl HttpServer {
         self.state.count(name)
     }
 
-    /// The requests of this method whose handler has started, in order, with `id`, `method` and
-    /// `params`.
+    /// The requests of this MCP method whose handler has started, in order. Each is an object with
+    /// `id`, `method` and `params`.
     pub fn executed(&self, method: &str) -> Vec<Value> {
         let mut executed = self.state.shared.observed().executed.clone();
         executed.retain(|request| request.get("method").is_some_and(|found| found == method));
         executed
     }
 
-    /// Number of accepted connections.
+    /// Number of connections accepted so far, over all restarts.
     pub fn connections(&self) -> usize {
         self.state.connections()
     }
 
-    /// Number of open connections.
+    /// Number of connections that are open now.
     pub fn open_connections(&self) -> usize {
         self.state.open_connections()
     }
 
-    /// Number of open notification streams: by GET, or by `subscriptions/listen`.
+    /// Number of notification streams that are open now: by GET, or by `subscriptions/listen`.
     pub fn open_streams(&self) -> usize {
         self.state.open_streams()
     }
 
-    /// Waits until `condition` holds. Panics with `description` after a minute.
+    /// Waits until `condition` holds. Panics with `description` after a minute. The condition is
+    /// checked after each recorded event.
     pub async fn wait_until(&self, description: &str, mut condition: impl FnMut(&Self) -> bool) {
         let mut changes = self.state.shared.changes();
         let wait = async {
@@ -247,7 +251,7 @@ impl HttpServer {
 
 /// Control.
 impl HttpServer {
-    /// Arms a fault. If several faults match a request, the one armed first occurs.
+    /// Arms a fault. If several armed faults match a request, the one armed first occurs.
     pub fn arm(&self, fault: Fault) {
         self.state.arm(fault);
     }
@@ -257,28 +261,29 @@ impl HttpServer {
         self.state.disarm();
     }
 
-    /// Rejects every request without this token with 401 and a challenge.
+    /// Responds with 401 and a challenge to every later request without this bearer token.
     pub fn require_bearer(&self, token: &str) {
         self.state.require_bearer(Some(token));
     }
 
-    /// Accepts every request, with any token or none.
+    /// Accepts every later request, with any token or none.
     pub fn require_no_token(&self) {
         self.state.require_bearer(None);
     }
 
-    /// Announces this endpoint on every later stream of [`Mode::LegacySse`].
+    /// Announces this POST endpoint on every later stream of [`Mode::LegacySse`].
     pub fn set_endpoint(&self, endpoint: &str) {
         self.state.set_endpoint(endpoint);
     }
 
-    /// Sends a `retry` field at the start of every legacy stream.
+    /// Sends a `retry` field at the start of every later event stream of the legacy era.
     pub fn set_retry(&self, retry: Duration) {
         self.state.set_retry(retry);
     }
 
-    /// Sends a notification to every listening client: on the stream of each session, and on each
-    /// `subscriptions/listen`. A session without an open stream receives it when it opens one.
+    /// Sends a notification to every listening client: on each `subscriptions/listen` whose filter
+    /// matches, and on the notification stream of each legacy-era session. If a session has no open
+    /// stream, its client receives the notification when it opens one.
     pub async fn push_notification(&self, method: &str, params: Value) {
         let run = Arc::clone(&self.running().run);
         run.driver.publish(method, &params).await;
@@ -290,14 +295,15 @@ impl HttpServer {
         }
     }
 
-    /// Returns a handle that changes resources and prompts and lists subscriptions. Changes survive
-    /// restarts.
+    /// Returns a handle that changes the resources and prompts of this server and lists its
+    /// subscriptions. The changes survive restarts.
     pub fn catalog(&self) -> CatalogHandle {
         CatalogHandle::new(&self.state.shared)
     }
 
-    /// Closes every idle connection from now on. A connection counts as open until the client has
-    /// closed its end, so a test can detect connections that the client leaked.
+    /// Closes the server's end of every connection that waits for a second or later request, now
+    /// and in the future. The connection counts as open until the client has closed its end too, so
+    /// a test can detect connections that the client leaked.
     pub fn close_idle_connections(&self) {
         self.state.close_idle_connections();
     }
@@ -308,7 +314,7 @@ impl HttpServer {
         run.drop_connections().await;
     }
 
-    /// Expires all sessions: their streams end, and requests with their ids get 404.
+    /// Expires all sessions: their streams end, and later requests with their ids get 404.
     pub fn expire_sessions(&self) {
         self.running().run.end_sessions();
     }

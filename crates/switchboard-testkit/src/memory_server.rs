@@ -1,7 +1,7 @@
-//! Scripted servers in memory: no process, no port, and the clock of the test's runtime.
+//! Scripted servers in memory: without process or port, on the clock of the test's runtime.
 //!
 //! `MemoryServer::new` panics if a step needs a process (signals, grandchildren, a flooded stderr).
-//! Without the panic a test could pass because such a step has no effect.
+//! Without the panic, a test could pass because such a step has no effect.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -14,13 +14,14 @@ use crate::catalog_handle::CatalogHandle;
 use crate::script::Script;
 use crate::scripted::{Platform, ServerExit, SharedState, serve};
 
-/// Capacity of each direction in bytes, the size of a Linux pipe.
+/// Capacity in bytes of the stream in each direction, the same as that of a Linux pipe.
 const PIPE_SIZE: usize = 64 * 1024;
 
-/// How long a test waits for a message, on the clock of its runtime.
+/// How long a test waits for messages, on the clock of its runtime.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A scripted server in memory; each connection starts it again. Clones share the same server.
+/// A scripted server in memory. Each connection plays its script from the start. Clones share the
+/// same server.
 #[derive(Debug, Clone)]
 pub struct MemoryServer {
     state: Arc<MemoryServerState>,
@@ -28,7 +29,8 @@ pub struct MemoryServer {
 
 #[derive(Debug)]
 struct MemoryServerState {
-    /// The n-th connection plays the n-th script; all later ones play the last.
+    /// The scripts. The n-th connection plays the n-th script, and connections after the last
+    /// script play the last script.
     scripts: Vec<Script>,
     shared: Arc<SharedState>,
     connections: Mutex<Connections>,
@@ -47,7 +49,8 @@ impl MemoryServer {
         Self::in_sequence([script])
     }
 
-    /// A server whose n-th connection plays the n-th script, and all later ones the last.
+    /// A server whose n-th connection plays the n-th script. Connections after the last script play
+    /// the last script.
     pub fn in_sequence(scripts: impl IntoIterator<Item = Script>) -> Self {
         let scripts: Vec<_> = scripts.into_iter().collect();
         assert!(!scripts.is_empty(), "a server needs a script");
@@ -105,26 +108,26 @@ impl MemoryServer {
             .expect("the lock is not poisoned")
     }
 
-    /// Aborts the server of the newest connection, which closes both streams.
+    /// Aborts the newest connection, which closes both of its streams.
     pub fn kill(&self) {
         if let Some(current) = self.connections().current.take() {
             current.abort();
         }
     }
 
-    /// Number of opened connections.
+    /// Number of connections opened so far.
     pub fn opened(&self) -> usize {
         self.connections().opened
     }
 
-    /// How the connections ended, in order. Connections that [`MemoryServer::kill`] closed are not
-    /// included.
+    /// How the connections ended, in the order in which they ended. Connections that
+    /// [`MemoryServer::kill`] closed are not included.
     pub fn ended(&self) -> Vec<ServerExit> {
         self.connections().ended.clone()
     }
 
-    /// Every message of the client, over all connections, in order. A line that is not JSON is a
-    /// string.
+    /// Every message of the client, over all connections, in order. A line that is not JSON is
+    /// returned as a JSON string.
     pub fn received(&self) -> Vec<Value> {
         self.state.shared.observed().received.clone()
     }
@@ -136,8 +139,8 @@ impl MemoryServer {
         messages
     }
 
-    /// Waits for `times` messages with this method and returns them. Panics after a minute of the
-    /// runtime's clock. A paused clock skips this minute when all tasks are idle.
+    /// Waits for `times` messages with this method and returns them. Panics after a minute on the
+    /// runtime's clock. If the clock is paused, this minute passes as soon as all tasks are idle.
     pub async fn wait_received(&self, method: &str, times: usize) -> Vec<Value> {
         let mut changes = self.state.shared.changes();
         let wait = async {
@@ -159,8 +162,8 @@ impl MemoryServer {
         })
     }
 
-    /// Returns a handle that changes resources and prompts for all connections and lists
-    /// subscriptions.
+    /// Returns a handle that changes the resources and prompts of this server and lists the
+    /// subscriptions of its clients.
     pub fn catalog(&self) -> CatalogHandle {
         CatalogHandle::new(&self.state.shared)
     }
@@ -172,7 +175,7 @@ impl MemoryServer {
         observed.counters.get(name).copied().unwrap_or_default()
     }
 
-    /// All stderr output, over all connections.
+    /// Everything that the server wrote to stderr, over all connections.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.state.shared.observed().stderr).into_owned()
     }

@@ -1,19 +1,19 @@
 //! Finds processes that a test left behind.
 //!
-//! Processes are found by an environment variable: children inherit it, and neither a new session
-//! nor a lost parent hides it. Needs Linux's `/proc`.
+//! The scan recognizes processes by an environment variable. Children inherit the variable, and it
+//! stays visible in a new session or without a parent. Needs Linux's `/proc`.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The environment variable that marks the processes of one test.
+/// The environment variable that marks the processes of one test. Its value is the tag.
 pub const TAG_VARIABLE: &str = "SWITCHBOARD_TEST_TAG";
 
 /// How long a process may take to appear or to exit, in real time.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pause between two scans.
+/// Pause between two scans of `/proc`, in real time.
 const SCAN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A tag that is unique across tests and processes.
@@ -25,7 +25,7 @@ pub fn unique_tag() -> String {
     format!("{}-{number}-{nanos:x}", std::process::id())
 }
 
-/// The running processes with this tag, in ascending order.
+/// The pids of the running processes with this tag, in ascending order.
 ///
 /// Zombies have no environment and are never included; see [`zombies_among`].
 pub fn processes_with_tag(tag: &str) -> Vec<i32> {
@@ -42,15 +42,15 @@ pub fn processes_with_tag(tag: &str) -> Vec<i32> {
     found
 }
 
-/// The zombies among these processes. Pass the pids that [`processes_with_tag`] returned while they
-/// ran.
+/// Returns those of the given pids that are zombies. Pass the pids that [`processes_with_tag`]
+/// returned while the processes ran.
 pub fn zombies_among(pids: &[i32]) -> Vec<i32> {
     let is_zombie = |pid: &i32| process_state(*pid) == Some('Z');
     pids.iter().copied().filter(is_zombie).collect()
 }
 
-/// The zombie children of this process. Zombies of other parents are ignored: their parent reaps
-/// them.
+/// The pids of the zombie children of this process. Zombies of other parents are ignored, because
+/// those parents reap them.
 pub fn zombie_children() -> Vec<i32> {
     let ours = i32::try_from(std::process::id()).ok();
     let is_ours = |pid: &i32| process_parent(*pid) == ours;
@@ -58,8 +58,8 @@ pub fn zombie_children() -> Vec<i32> {
     zombies_among(&all)
 }
 
-/// Waits until at least `count` processes with this tag are running and returns them. Panics after
-/// five seconds.
+/// Waits until at least `count` processes with this tag are running and returns their pids. Panics
+/// after five seconds.
 pub async fn wait_for_processes(tag: &str, count: usize) -> Vec<i32> {
     let has_count = |found: &[i32]| found.len() >= count;
     match poll(tag, has_count).await {
@@ -71,8 +71,8 @@ pub async fn wait_for_processes(tag: &str, count: usize) -> Vec<i32> {
     }
 }
 
-/// Waits until no process with this tag is running. Panics after five seconds and lists the
-/// processes.
+/// Waits until no process with this tag is running. After five seconds, panics and lists the
+/// remaining processes.
 pub async fn assert_no_process_left(tag: &str) {
     if let Err(found) = poll(tag, <[i32]>::is_empty).await {
         panic!(
@@ -82,7 +82,8 @@ pub async fn assert_no_process_left(tag: &str) {
     }
 }
 
-/// Scans repeatedly until `done` holds, in real time even if the runtime's clock is paused.
+/// Scans until `done` accepts the pids or five seconds have passed, in real time even if the
+/// runtime's clock is paused. An error contains the pids of the last scan.
 async fn poll(tag: &str, done: impl Fn(&[i32]) -> bool) -> Result<Vec<i32>, Vec<i32>> {
     let deadline = Instant::now() + PROCESS_TIMEOUT;
     loop {
@@ -104,7 +105,7 @@ fn all_processes() -> impl Iterator<Item = i32> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The state letter of `/proc/PID/stat`.
+/// The state letter in `/proc/PID/stat`, such as `Z` for a zombie.
 fn process_state(pid: i32) -> Option<char> {
     stat_field(pid, 0)?.chars().next()
 }
@@ -113,7 +114,8 @@ fn process_parent(pid: i32) -> Option<i32> {
     stat_field(pid, 1)?.parse().ok()
 }
 
-/// A field of `/proc/PID/stat`, counted after the process name, which may contain any character.
+/// A field of `/proc/PID/stat`. The index counts from the field after the process name, because the
+/// name may contain any character.
 fn stat_field(pid: i32, index: usize) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;

@@ -12,16 +12,18 @@ use crate::fake_model::FakeModel;
 use crate::process_scan::TAG_VARIABLE;
 use crate::sandbox::Sandbox;
 
-/// The directory of the packages, relative to the fixtures directory; one of them contains the CLI.
+/// The directory of the CLI's npm packages, relative to the fixtures directory. One of the packages
+/// contains the CLI.
 const PACKAGES: &str = "node_modules/@anthropic-ai";
 
-/// Disables all traffic except to the model, and sets an invalid API key.
+/// Variables that disable all traffic except to the model, and set an invalid API key.
 const OFFLINE: [(&str, &str); 7] = [
     ("ANTHROPIC_API_KEY", "test-key"),
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-    // Send the tools of servers in the request instead of searching for them first.
+    // Makes the CLI send the tools of servers in the request instead of letting the model search
+    // for them.
     ("ENABLE_TOOL_SEARCH", "false"),
     ("NO_PROXY", "127.0.0.1"),
     ("no_proxy", "127.0.0.1"),
@@ -47,7 +49,7 @@ const UNSET: [&str; 16] = [
     "NODE_OPTIONS",
 ];
 
-/// The real CLI with its own home directory.
+/// The real CLI, with a home directory of its own.
 #[derive(Debug)]
 pub struct RealClaude {
     program: PathBuf,
@@ -55,7 +57,8 @@ pub struct RealClaude {
 }
 
 impl RealClaude {
-    /// Finds the CLI. Prints a warning and returns `None` if it is not installed; panics in CI.
+    /// Finds the CLI. If it is not installed, prints a warning and returns `None`; in CI, panics
+    /// instead.
     #[expect(
         clippy::disallowed_methods,
         reason = "the environment contains the path of the CLI"
@@ -76,17 +79,17 @@ impl RealClaude {
         })
     }
 
-    /// The path of the CLI.
+    /// The path of the CLI's executable.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Its home and project directory, and the tag of its processes.
+    /// The home and project directory of the CLI, and the tag of its processes.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 
-    /// The environment that connects the CLI to this model and isolates it from the user.
+    /// The environment variables that connect the CLI to `model` and isolate it from the user.
     pub fn environment(&self, model: &FakeModel) -> Vec<(String, String)> {
         let offline = OFFLINE.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let unset = UNSET.map(|name| (name.to_owned(), String::new()));
@@ -100,7 +103,8 @@ impl RealClaude {
         variables
     }
 
-    /// A command that starts the CLI with exactly this environment.
+    /// A command that starts the CLI in its project directory. Of the environment of the test, the
+    /// CLI inherits only `PATH`; it also gets the variables of [`RealClaude::environment`].
     pub fn command(&self, model: &FakeModel) -> Command {
         let mut command = self.sandbox.command(&self.program);
         command.envs(self.environment(model));
@@ -108,7 +112,7 @@ impl RealClaude {
     }
 }
 
-/// Finds the CLI; only the package of this platform is installed.
+/// Finds the CLI's executable. Only the package of the current platform is installed.
 fn find_program(packages: &Path) -> Option<PathBuf> {
     let packages = std::fs::read_dir(packages).ok()?;
     let mut programs = packages.filter_map(|package| Some(package.ok()?.path().join("claude")));

@@ -1,7 +1,7 @@
 //! The number of repetitions of a stress test.
 
-/// Returns `SWITCHBOARD_REPEAT`, or `ci_count` if the variable is unset. `cargo xtask stress NAME`
-/// sets it for a run at full length.
+/// Returns how often a stress test repeats: `SWITCHBOARD_REPEAT`, or `ci_count` if the variable is
+/// unset. `cargo xtask stress NAME` sets the variable for a run at full length.
 #[expect(
     clippy::disallowed_methods,
     reason = "the environment is the only input of a test"

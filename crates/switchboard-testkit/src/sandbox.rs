@@ -1,7 +1,7 @@
 //! A temporary home and project directory for a command-line program.
 //!
-//! Invariant: of the environment of the test, a program started by [`Sandbox::command`] inherits
-//! only `PATH`.
+//! Invariant: a program started by [`Sandbox::command`] inherits only `PATH` from the environment
+//! of the test.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::process_scan::{TAG_VARIABLE, unique_tag};
 
-/// Environment variables and their directories, relative to the root.
+/// Environment variables and the directories that they name, relative to the root of the sandbox.
 const DIRECTORIES: [(&str, &str); 8] = [
     ("HOME", "home"),
     ("XDG_CONFIG_HOME", "home/.config"),
@@ -22,18 +22,18 @@ const DIRECTORIES: [(&str, &str); 8] = [
     ("XDG_CACHE_HOME", "home/.cache"),
     ("XDG_RUNTIME_DIR", "run"),
     ("TMPDIR", "tmp"),
-    // Read by debug builds of `switchboard` only.
+    // Only debug builds of `switchboard` read this variable.
     ("SWITCHBOARD_TEST_MANAGED", "etc"),
 ];
 
 /// A temporary directory with a home, the XDG directories and a project. It is removed on drop.
 #[derive(Debug)]
 pub struct Sandbox {
-    /// Removes the directory on drop.
+    /// Deletes the directory on drop.
     _directory: TempDir,
-    /// The canonical path of the directory.
+    /// The canonical path of the sandbox's directory.
     root: PathBuf,
-    /// Marks every process started from the sandbox.
+    /// The tag in the environment of every process started from the sandbox.
     tag: String,
 }
 
@@ -61,7 +61,7 @@ impl Sandbox {
         }
     }
 
-    /// The directory that holds all the others.
+    /// The directory that contains all other directories of the sandbox.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -96,7 +96,7 @@ impl Sandbox {
         self.root.join("run")
     }
 
-    /// The project, the working directory of started programs.
+    /// The project directory, which is the working directory of started programs.
     pub fn project(&self) -> PathBuf {
         self.root.join("project")
     }
@@ -107,8 +107,8 @@ impl Sandbox {
         &self.tag
     }
 
-    /// Writes a file and creates its parent directories. The path is relative to the project; an
-    /// absolute path must be inside the sandbox.
+    /// Writes a file and creates its parent directories. A relative path is relative to the
+    /// project; an absolute path must be inside the sandbox.
     pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
         let path = self.project().join(path);
         assert!(
@@ -133,21 +133,22 @@ impl Sandbox {
         self.write(self.config_home().join(path), contents)
     }
 
-    /// Writes an executable file, relative to the project.
+    /// Writes an executable file. A relative path is relative to the project.
     pub fn write_executable(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
         let path = self.write(path, contents);
         set_mode(&path, 0o755);
         path
     }
 
-    /// Reads a text file, relative to the project.
+    /// Reads a text file. A relative path is relative to the project.
     pub fn read(&self, path: impl AsRef<Path>) -> String {
         let path = self.project().join(path);
         fs::read_to_string(&path)
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
     }
 
-    /// The variables of the directories, for a program that [`Sandbox::command`] cannot start.
+    /// The environment variables that name the directories, for a program that a test starts
+    /// without [`Sandbox::command`].
     pub fn variables(&self) -> Vec<(String, String)> {
         let variable = |(variable, name): (&str, &str)| {
             let path = self.root.join(name);
@@ -159,7 +160,8 @@ impl Sandbox {
         DIRECTORIES.map(variable).to_vec()
     }
 
-    /// A command that runs in the project with only the sandbox's environment.
+    /// A command that runs `program` in the project directory, with only the sandbox's environment
+    /// and `PATH`.
     #[expect(
         clippy::disallowed_methods,
         reason = "starts the program under test and passes PATH on"

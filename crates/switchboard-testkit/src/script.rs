@@ -1,7 +1,7 @@
-//! The script of a server as data: its identity, its tools and its steps.
+//! The script of a server as data: its identity, its tools and the steps that it runs.
 //!
-//! These are plain serde types; [`crate::scripted`] plays them. Invariants: the empty script `{}`
-//! is a well-behaved legacy server without tools, and unknown fields are rejected.
+//! These are plain serde types; [`crate::scripted`] plays them. The empty script `{}` is a
+//! well-behaved server of the legacy era without tools. Unknown fields are rejected.
 
 mod features;
 mod step;
@@ -18,29 +18,32 @@ pub use features::{Completion, Flood, ListenEnding, ListenOptions, TaskOptions, 
 pub use step::{Grandchild, HexBytes, ServerRequest, Step};
 pub use tool::tool;
 
-/// A complete server as data.
+/// Everything that a scripted server is and does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Script {
-    /// The protocol revisions that the server supports. Default `legacy`.
+    /// The protocol era of the server, and how a server of the legacy era responds to the client's
+    /// `server/discover` probe. Default `legacy`.
     pub era: Era,
-    /// The version in the response to `initialize`; null repeats the version of the client. Default
-    /// `2025-11-25`.
+    /// `protocolVersion` in the response to `initialize`; null repeats the version that the client
+    /// requested. Default `2025-11-25`.
     pub protocol_version: Option<String>,
-    /// The versions that a modern server supports. Default `["2026-07-28"]`.
+    /// `supportedVersions` of a server of the modern era. Default `["2026-07-28"]`.
     pub supported_versions: Vec<String>,
-    /// The server's identity, sent verbatim.
+    /// `serverInfo`, sent verbatim.
     pub server_info: Value,
-    /// Instructions for the model.
+    /// `instructions` for the model. Absent: not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Capabilities, sent verbatim. Default: tools with `listChanged`; a script read from JSON
-    /// ([`Script::from_json`]) also gets the capabilities of its resources, prompts, completions
-    /// and tasks. Methods of a missing capability are unknown, except for tools.
+    /// Capabilities, sent verbatim. The default is `tools` with `listChanged`. A script read from
+    /// JSON ([`Script::from_json`]) without this field also gets the capabilities of its resources,
+    /// prompts, completions and tasks. Requests that need a missing capability fail with "method
+    /// not found"; only the tool methods always work.
     pub capabilities: Value,
-    /// `ttlMs` of a modern server, sent verbatim; null omits it. Default 60000.
+    /// `ttlMs` in responses of the modern era, sent verbatim; null omits it. Default 60000.
     pub ttl_ms: Value,
-    /// `cacheScope` of a modern server, sent verbatim; null omits it. Default `private`.
+    /// `cacheScope` in responses of the modern era, sent verbatim; null omits it. Default
+    /// `private`.
     pub cache_scope: Value,
     /// The tools, sent verbatim even if malformed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -57,20 +60,21 @@ pub struct Script {
     /// Completions for prompt arguments and template variables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub completions: Vec<Completion>,
-    /// How a modern server handles `subscriptions/listen`.
+    /// How the server handles `subscriptions/listen`, which only the modern era has.
     pub listen_options: ListenOptions,
     /// How tasks advance and expire.
     pub task_options: TaskOptions,
-    /// Entries per page of every list. Absent: one page.
+    /// Maximum number of entries per page of every list. Absent: each list is one page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<usize>,
-    /// The cursors between pages. Default `plain`.
+    /// The format of the cursors between pages. Default `plain`.
     pub cursors: Cursors,
     /// Pads every non-empty cursor to this many bytes. Default 0: no padding.
     pub cursor_bytes: usize,
-    /// Handles requests one after the other instead of concurrently. Default false.
+    /// Handles requests one after the other, in the order of arrival, instead of concurrently.
+    /// Default false.
     pub serial: bool,
-    /// Appends each received line verbatim to this file.
+    /// The file to which the server appends each line that it receives. Absent: no file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
     /// Steps that run before the server reads its input.
@@ -80,41 +84,45 @@ pub struct Script {
     /// or `"*"` (any request, but no notification); the most specific key wins.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on: BTreeMap<String, Vec<Step>>,
-    /// Steps that run after the client closed its end; then the server exits with 0.
+    /// Steps that run when the client has closed its end of the connection. The server exits with
+    /// code 0 after these steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub on_eof: Vec<Step>,
 }
 
-/// The protocol revisions that a server supports.
+/// The protocol era that a server supports: legacy up to revision 2025-11-25, modern from
+/// 2026-07-28.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Era {
     /// Requires `initialize`; `server/discover` is an unknown method.
     #[default]
     Legacy,
-    /// Every request carries its protocol version in `_meta`; `initialize` and `ping` are unknown
-    /// methods.
+    /// Every request must carry its protocol version in `_meta`; `initialize` and `ping` are
+    /// unknown methods.
     Modern,
-    /// Modern for requests with a protocol version in `_meta`, legacy for the others.
+    /// A request with a protocol version in `_meta`, or `server/discover`, is handled by the rules
+    /// of the modern era, any other request by those of the legacy era.
     Both,
-    /// Legacy, and exits with 1 when it receives `server/discover`.
+    /// Like `Legacy`, but exits with code 1 when it receives `server/discover`.
     LegacyExitsOnProbe,
-    /// Legacy, and sends no response to `server/discover`.
+    /// Like `Legacy`, but sends no response to `server/discover`.
     LegacySilentOnProbe,
 }
 
-/// The cursors between the pages of a list.
+/// How a server forms the cursors between the pages of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cursors {
-    /// A different cursor for each page, none after the last page.
+    /// A different cursor for each page. The last page has no cursor.
     #[default]
     Plain,
     /// The first cursor is the empty string, which is a valid cursor.
     EmptyFirst,
-    /// The second page points to itself, so the list never ends.
+    /// The cursor of the second page points to the second page again, so the list never ends.
     Loop,
-    /// Every page has a new cursor, so the list never ends; pages after the last entry are empty.
+    /// Every page has a new cursor, so the list never ends. The pages after the last entry are
+    /// empty.
     Endless,
 }
 
@@ -150,17 +158,17 @@ impl Default for Script {
 
 /// Constructors and builder methods.
 impl Script {
-    /// A well-behaved legacy server without tools.
+    /// A well-behaved server of the legacy era without tools.
     pub fn legacy() -> Self {
         Self::default()
     }
 
-    /// A well-behaved modern server without tools.
+    /// A well-behaved server of the modern era without tools.
     pub fn modern() -> Self {
         Self::of_era(Era::Modern)
     }
 
-    /// A well-behaved server of this era without tools.
+    /// A well-behaved server of the given era without tools.
     pub fn of_era(era: Era) -> Self {
         Self {
             era,
@@ -168,18 +176,19 @@ impl Script {
         }
     }
 
-    /// Adds a well-formed tool, see [`tool`].
+    /// Adds a well-formed tool; [`tool`] lists the names with built-in behaviour.
     pub fn tool(self, name: &str) -> Self {
         self.raw_tool(tool(name))
     }
 
-    /// Adds a tool that is sent verbatim.
+    /// Adds a tool definition that is sent verbatim, even if malformed.
     pub fn raw_tool(mut self, tool: Value) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Replaces the default response for a key, see [`Script::on`](field@Self::on).
+    /// Replaces the default response to the messages that match `key`;
+    /// [`Script::on`](field@Self::on) lists the forms of a key.
     pub fn on(mut self, key: &str, steps: impl IntoIterator<Item = Step>) -> Self {
         self.on.insert(key.to_owned(), steps.into_iter().collect());
         self
@@ -191,32 +200,32 @@ impl Script {
         self
     }
 
-    /// Sets the steps that run after the client closed its end.
+    /// Sets the steps that run after the client closed its end of the connection.
     pub fn on_eof(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
         self.on_eof = steps.into_iter().collect();
         self
     }
 
-    /// Splits every list into pages.
+    /// Splits every list into pages of at most `page_size` entries.
     pub fn paged(mut self, page_size: usize, cursors: Cursors) -> Self {
         self.page_size = Some(page_size);
         self.cursors = cursors;
         self
     }
 
-    /// Handles requests one after the other.
+    /// Makes the server handle requests one after the other.
     pub fn serial(mut self) -> Self {
         self.serial = true;
         self
     }
 
-    /// Appends each received line to this file.
+    /// Makes the server append each line that it receives to this file.
     pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
         self.record = Some(path.into());
         self
     }
 
-    /// Sets the instructions for the model.
+    /// Sets the instructions that the server sends for the model.
     pub fn instructions(mut self, text: &str) -> Self {
         self.instructions = Some(text.to_owned());
         self
@@ -225,8 +234,8 @@ impl Script {
 
 /// Parsing and serialization.
 impl Script {
-    /// Parses a script. Without `capabilities` it gets the capabilities of its resources, prompts,
-    /// completions and tasks.
+    /// Parses a script. If the JSON has no `capabilities`, the script gets the capabilities of its
+    /// resources, prompts, completions and tasks.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let script: Self = serde_json::from_str(text)?;
         let written: Value = serde_json::from_str(text)?;
@@ -236,12 +245,13 @@ impl Script {
         })
     }
 
-    /// The script as JSON on one line, to pass as an argument of the child process.
+    /// The script as JSON on one line, the argument of the `scripted-server` binary.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a script is always valid JSON")
     }
 
-    /// The steps for a message about `subject` (its `name` or `uri`), and their key.
+    /// The steps and the key of the most specific entry of `on` that matches a message. `subject`
+    /// is the name or URI in the message.
     pub(crate) fn steps_for(
         &self,
         method: &str,
@@ -256,7 +266,8 @@ impl Script {
             .map(|(key, steps)| (key.as_str(), steps.as_slice()))
     }
 
-    /// The first step, at any depth, that needs a real process.
+    /// The first step, at any depth, that works only in a child process; `None` if the script can
+    /// also run in memory.
     pub(crate) fn first_process_step(&self) -> Option<&Step> {
         std::iter::once(&self.start)
             .chain(self.on.values())

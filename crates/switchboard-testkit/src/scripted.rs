@@ -1,8 +1,8 @@
 //! Plays a [`Script`] over a pair of byte streams.
 //!
 //! Reads lines and spawns a handler for each message, until the script or the client ends the
-//! connection. All waits use `tokio::time`. Invariant: a line is never interleaved with
-//! other output. Only the steps `bytes` and `hex` write incomplete lines.
+//! connection. All waits use `tokio::time`. Invariant: a line is written without other output in
+//! between. Only the steps `bytes` and `hex` write incomplete lines.
 
 mod catalog;
 mod defaults;
@@ -36,14 +36,14 @@ use state::{ServerState, StdinMode};
 /// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerExit {
-    /// It exited with this code.
+    /// The server exited with this code.
     Exited(i32),
-    /// It killed itself with SIGKILL.
+    /// The server killed itself with SIGKILL.
     Killed,
 }
 
-/// Plays the script until it ends. Both streams are closed when this future completes or is
-/// dropped.
+/// Plays the script until it ends the server or the client closes its end. When the returned future
+/// completes or is dropped, both streams are closed.
 pub async fn serve(
     script: Script,
     reader: impl AsyncRead + Send + Unpin + 'static,
@@ -62,8 +62,8 @@ pub async fn serve(
     state.exit_status().unwrap_or(ServerExit::Exited(0))
 }
 
-/// Aborts the tasks of a server. The tasks and the server state own each other, so dropping the
-/// state alone would leak both.
+/// Aborts the tasks of a server on drop. The tasks and the server state own each other, so dropping
+/// the state alone would leak both.
 struct EndTasksOnDrop(Arc<ServerState>);
 
 impl Drop for EndTasksOnDrop {
@@ -82,8 +82,8 @@ async fn play(state: &Arc<ServerState>, reader: impl AsyncRead + Unpin) {
     }
 }
 
-/// Reads until the client closes its end. Waits forever if the script closes or stops reading
-/// stdin.
+/// Reads lines and starts their handlers until the client closes its end. If the script closes
+/// stdin or stops reading it, this function never returns.
 async fn receive_all(state: &Arc<ServerState>, reader: impl AsyncRead + Unpin) {
     let mut reader = BufReader::new(reader);
     let mut queue = SerialQueue::default();
@@ -126,7 +126,7 @@ fn receive(state: &Arc<ServerState>, line: &[u8], queue: &mut SerialQueue) {
     }
 }
 
-/// Returns the steps for a request. The number counts how often these steps were chosen, this time
+/// Returns the steps for a request, and how often the list of these steps was chosen, this time
 /// included.
 fn choose_steps(state: &ServerState, request: &Request) -> (Vec<Step>, u64) {
     let script = state.script();

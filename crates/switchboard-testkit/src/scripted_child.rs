@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::process_scan::TAG_VARIABLE;
 use crate::script::Script;
 
-/// The path of the binary `scripted-server`, in the build directory of the running test.
+/// The path of the binary `scripted-server` in the build directory of the running test.
 ///
 /// Cargo builds the binary only for the tests of this crate. Other crates use the last build, so
 /// run `cargo build -p switchboard-testkit` before their tests.
@@ -32,7 +32,7 @@ pub(crate) fn find_program(name: &str) -> PathBuf {
 }
 
 impl Script {
-    /// The command that plays this script as a process, marked with a tag for
+    /// The command that plays this script as a child process. `tag` marks the process for
     /// [`processes_with_tag`](crate::processes_with_tag).
     #[expect(
         clippy::disallowed_methods,
@@ -45,12 +45,13 @@ impl Script {
     }
 }
 
-/// Number of lines that the step `count` has written to this file; 0 if the file does not exist.
+/// Number of lines in the file to which the step `count` appends; 0 if the file does not exist.
 pub fn count_lines(path: impl AsRef<Path>) -> usize {
     read_or_empty(path.as_ref()).lines().count()
 }
 
-/// The messages in the record file of a server. A line that is not JSON is a string.
+/// The messages in the record file of a server, see [`Script::record`](field@Script::record). A
+/// line that is not JSON is returned as a JSON string.
 pub fn read_record(path: impl AsRef<Path>) -> Vec<Value> {
     let message = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| line.into());
     read_or_empty(path.as_ref()).lines().map(message).collect()

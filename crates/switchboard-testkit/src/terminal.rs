@@ -1,7 +1,7 @@
 //! Runs a program on a pseudo-terminal and types into it.
 //!
-//! The pseudo-terminal is the program's controlling terminal, so Ctrl-C sends a signal. Invariant:
-//! no wait is longer than [`WAIT_TIMEOUT`].
+//! The pseudo-terminal is the program's controlling terminal, so typing Ctrl-C sends SIGINT.
+//! Invariant: no wait is longer than [`WAIT_TIMEOUT`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// The time limit of every wait.
+/// The time limit of every wait for output or exit.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A program on a pseudo-terminal.
+/// A program that runs on a pseudo-terminal.
 #[derive(Debug)]
 pub struct Terminal {
     child: Child,
@@ -35,7 +35,7 @@ struct Screen {
 #[derive(Debug, Default)]
 struct ScreenText {
     text: String,
-    /// True when all programs have closed the terminal.
+    /// True when all programs have closed the terminal, so no more output follows.
     is_closed: bool,
 }
 
@@ -60,7 +60,8 @@ impl Terminal {
             .stderr(Stdio::from(terminal))
             .spawn()
             .unwrap();
-        // Drops the copies in `command`. While they are open, the terminal does not report EOF.
+        // The command holds copies of the terminal's descriptors. While they are open, the terminal
+        // does not report EOF.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -77,13 +78,14 @@ impl Terminal {
         }
     }
 
-    /// Waits until the text is on the screen, and returns the whole screen.
+    /// Waits until `text` has appeared on the screen or all programs have closed the terminal.
+    /// Returns everything written to the screen so far.
     pub fn wait_for(&self, text: &str) -> String {
         self.screen
             .wait(text, |shown| shown.text.contains(text) || shown.is_closed)
     }
 
-    /// Waits until the text is on the screen again, after the previous match.
+    /// Waits until `text` appears after the end of the previous match.
     pub fn wait_for_next(&mut self, text: &str) {
         let rest = |shown: &ScreenText| {
             shown
@@ -101,12 +103,12 @@ impl Terminal {
         self.match_end += at + text.len();
     }
 
-    /// Types text verbatim.
+    /// Types text verbatim, without a line feed at the end.
     pub fn type_text(&mut self, text: &str) {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits for the program to exit; returns its exit code and the whole screen.
+    /// Waits for the program to exit. Returns its exit code and everything written to the screen.
     pub fn finish(mut self) -> (Option<i32>, String) {
         let shown = self.screen.wait("the end", |shown| shown.is_closed);
         let status = self.child.wait().unwrap();
@@ -125,7 +127,7 @@ impl Drop for Terminal {
 impl Screen {
     fn read_output(&self, mut terminal: File) {
         let mut bytes = [0; 4096];
-        // The read fails after the last program has closed the terminal.
+        // Reading fails after the last program has closed the terminal.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
             let output = bytes.get(..count).unwrap_or_default();
             let output = String::from_utf8_lossy(output).replace('\r', "");

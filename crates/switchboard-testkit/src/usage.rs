@@ -7,27 +7,27 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Measures the growth of the peak memory of this process.
+/// Measures how much the peak memory of this process grows.
 #[derive(Debug)]
 pub struct PeakMemory {
     before: u64,
 }
 
 impl PeakMemory {
-    /// Resets the peak and starts to measure.
+    /// Resets the peak memory of the process and starts to measure.
     pub fn begin() -> Self {
         // If the peak cannot be reset, growth is measured from the previous peak.
         let _ = fs::write("/proc/self/clear_refs", "5");
         Self { before: peak() }
     }
 
-    /// Growth of the peak so far, in bytes.
+    /// Growth of the peak memory since [`PeakMemory::begin`], in bytes.
     pub fn growth(&self) -> u64 {
         peak().saturating_sub(self.before)
     }
 }
 
-/// Peak resident memory in bytes.
+/// Peak resident memory of this process, in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("the measurement needs /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -36,7 +36,7 @@ fn peak() -> u64 {
     kib * 1024
 }
 
-/// CPU time of this process so far, over all threads.
+/// CPU time that this process has used so far, over all threads.
 pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).expect("time goes forward")

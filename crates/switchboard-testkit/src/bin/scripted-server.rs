@@ -48,7 +48,7 @@ fn play(script: &str, inherited: Vec<i32>) -> Result<i32, String> {
         )
         .await)
     });
-    // Do not wait for a blocked write to stderr.
+    // Do not wait for the thread of a blocked write to stderr.
     runtime.shutdown_background();
     match ended {
         Ok(ServerExit::Exited(code)) => Ok(code),
@@ -70,7 +70,8 @@ fn runtime() -> Result<Runtime, String> {
     runtime.map_err(|error| error.to_string())
 }
 
-/// Moves a pipe away from descriptor 0, so that dropping it closes it. Other files stay there.
+/// Opens stdin. A pipe is moved away from descriptor 0, so that dropping the stream closes the
+/// pipe. Other kinds of files stay at descriptor 0.
 fn take_stdin() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     let descriptor = io::stdin().as_fd().try_clone_to_owned()?;
     let Ok(pipe) = pipe::Receiver::from_owned_fd(descriptor) else {
@@ -80,10 +81,11 @@ fn take_stdin() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     Ok(Box::new(pipe))
 }
 
-/// Stdout and a duplicate of it.
+/// The stream to stdout, and a duplicate of its descriptor.
 type Stdout = (Box<dyn AsyncWrite + Send + Unpin>, Option<OwnedFd>);
 
-/// Moves a pipe away from descriptor 1, so that dropping it closes it. Other files stay there.
+/// Opens stdout. A pipe is moved away from descriptor 1, so that dropping the stream closes the
+/// pipe. Other kinds of files stay at descriptor 1.
 fn take_stdout() -> io::Result<Stdout> {
     let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
     let stdout_copy = descriptor.try_clone()?;
@@ -94,14 +96,14 @@ fn take_stdout() -> io::Result<Stdout> {
     Ok((Box::new(pipe), Some(stdout_copy)))
 }
 
-/// The open file descriptors above 2.
+/// The file descriptors above 2 that are open.
 fn open_descriptors() -> Vec<i32> {
     let listed: Vec<i32> = std::fs::read_dir("/proc/self/fd")
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    // Excludes the descriptor of the listing itself, which is closed by now.
+    // Exclude the descriptor that listed the directory: it is closed by now.
     let still_open = |number: &i32| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
     let above_standard = listed.into_iter().filter(|number| *number > 2);
     let mut descriptors: Vec<i32> = above_standard.filter(still_open).collect();
@@ -109,7 +111,8 @@ fn open_descriptors() -> Vec<i32> {
     descriptors
 }
 
-/// Prints `up` to stderr when it runs in the requested group, and sleeps.
+/// Creates a new session unless `group` is `in-group`, prints `up` to stderr, and sleeps. If
+/// `group` is `orphan`, leaves the printing and sleeping to another process and returns.
 fn linger(group: &str, seconds: &str) -> Result<i32, String> {
     if group != "in-group" {
         rustix::process::setsid().map_err(|error| error.to_string())?;
@@ -124,7 +127,7 @@ fn linger(group: &str, seconds: &str) -> Result<i32, String> {
     Ok(0)
 }
 
-/// Starts the next generation, and sleeps.
+/// Starts the next generation of processes, and sleeps.
 fn fork_bomb(generations: &str) -> Result<i32, String> {
     let generations = generations
         .parse()
@@ -133,7 +136,7 @@ fn fork_bomb(generations: &str) -> Result<i32, String> {
     linger("in-group", "300")
 }
 
-/// Starts the sleeping process and exits, so that the process becomes an orphan.
+/// Starts the sleeping process and exits, so that the sleeping process becomes an orphan.
 #[expect(
     clippy::disallowed_methods,
     reason = "the process outlives its parent on purpose"

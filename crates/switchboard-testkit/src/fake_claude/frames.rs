@@ -1,10 +1,11 @@
-//! Messages of a well-behaved CLI, reduced to the members that a host needs.
+//! The messages that a well-behaved CLI sends, reduced to the members that a host needs.
 
 use serde_json::{Map, Value, json};
 
 pub(super) const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
-/// Returns the default response to a control request; an error if the subtype is unknown.
+/// Returns the payload of the default response to a control request; an error if the subtype is
+/// unknown.
 pub(super) fn default_response(request: &Value) -> Result<Value, String> {
     let subtype = request.get("subtype").and_then(Value::as_str);
     let field = |name: &str| request.get(name).cloned().unwrap_or_default();
@@ -42,7 +43,7 @@ fn keys(object: &Value) -> Vec<String> {
     object.map_or_else(Vec::new, |object| object.keys().cloned().collect())
 }
 
-/// A session state message. Hosts do not forward it.
+/// A message with the session state. Hosts do not forward it to the application.
 pub(super) fn state(state: &str) -> Value {
     json!({
         "type": "system", "subtype": "session_state_changed", "state": state,
@@ -84,7 +85,7 @@ pub(super) fn cancel(id: &str) -> Value {
     json!({"type": "control_cancel_request", "request_id": id})
 }
 
-/// The response to a control request of the host. A null payload is omitted.
+/// The response to a control request of the host. A null payload is not sent.
 pub(super) fn response(request: &Value, outcome: Result<Value, String>) -> Value {
     let id = request.get("request_id").cloned().unwrap_or_default();
     let response = match outcome {
@@ -95,7 +96,7 @@ pub(super) fn response(request: &Value, outcome: Result<Value, String>) -> Value
     json!({"type": "control_response", "response": response})
 }
 
-/// One tool call of [`ConcurrentCalls`](super::FakeStep::ConcurrentCalls).
+/// The control request for one tool call of [`ConcurrentCalls`](super::FakeStep::ConcurrentCalls).
 pub(super) fn call(server: &str, tool: &str, number: u64) -> Value {
     json!({
         "subtype": "mcp_message", "server_name": server,
@@ -106,7 +107,8 @@ pub(super) fn call(server: &str, tool: &str, number: u64) -> Value {
     })
 }
 
-/// Returns whether a response has the id of a concurrent call, and its number as text.
+/// Returns whether a response has the id `number` and the text `number`, so that it belongs to the
+/// concurrent call with this number.
 pub(super) fn is_response_to_call(response: &Value, number: u64) -> bool {
     let id = response.pointer("/response/mcp_response/id");
     let text = response.pointer("/response/mcp_response/result/content/0/text");

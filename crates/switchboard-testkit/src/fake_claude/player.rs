@@ -15,19 +15,19 @@ use super::frames;
 use super::stdin_reader::{StdinEvent, StdinReader};
 use super::{FAKE_CLAUDE_TEXT, FAKE_CLAUDE_VARIABLE, FakeClaude, FakeStep};
 
-/// How long a step waits for a message.
+/// How long the fake CLI waits for each message.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// `EX_USAGE` of sysexits.h: the script is invalid.
 const USAGE_CODE: i32 = 64;
-/// `EX_SOFTWARE` of sysexits.h: a step timed out.
+/// `EX_SOFTWARE` of sysexits.h: a message did not arrive in time.
 const TIMEOUT_CODE: i32 = 70;
-/// Bytes per write of a long line.
+/// Number of bytes per write of a long line.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Ends the program with this code.
+/// Stops the steps; the program exits with this code.
 struct Exit(i32);
 
-/// Runs the script from the environment and returns the exit code.
+/// Runs the script in [`FAKE_CLAUDE_VARIABLE`] and returns the exit code.
 #[expect(
     clippy::disallowed_methods,
     reason = "the host chooses the arguments, so the script is in the environment"
@@ -63,7 +63,8 @@ fn fail(code: i32, reason: &str) -> i32 {
     code
 }
 
-/// Creates the record file and writes the command line, directory and relevant environment to it.
+/// Creates the record file and writes the command line, the working directory and the environment
+/// variables that concern Claude to it.
 #[expect(
     clippy::disallowed_methods,
     reason = "the record contains the environment that the host passed"
@@ -87,12 +88,12 @@ struct Player {
     stdin: Arc<StdinReader>,
     /// User messages that arrived before a step waited for them.
     user_messages: VecDeque<Value>,
-    /// The control request that the next `Respond…` step responds to.
+    /// The control request to which the next `Respond…` step responds.
     awaited_request: Value,
-    /// Responses of the host, by request id.
+    /// Responses of the host for which no step has waited yet, by request id.
     responses: HashMap<String, Value>,
     last_response: Value,
-    /// Number of control requests sent so far.
+    /// Number of control requests that were sent so far; the last one has this number.
     requests_sent: u64,
 }
 
@@ -149,7 +150,8 @@ impl Player {
         }
     }
 
-    /// Returns the next message. The timeout error contains `what`, a description of the message.
+    /// Returns the next message from stdin. `what` describes the message that is waited for, in the
+    /// error after a timeout. The end of stdin ends the program with code 0.
     fn next(&mut self, what: &str) -> Result<Value, Exit> {
         match self.stdin.next(Instant::now() + STEP_TIMEOUT) {
             StdinEvent::Message(message) => Ok(message),
@@ -161,7 +163,7 @@ impl Player {
         }
     }
 
-    /// Handles a message that no step waits for.
+    /// Handles a message other than the one that the current step waits for.
     fn handle_unawaited(&mut self, message: Value) -> Result<(), Exit> {
         match kind(&message) {
             "control_request" => {
@@ -245,7 +247,7 @@ impl Player {
         Ok(())
     }
 
-    /// Sends default responses, with one turn per user message, until stdin ends.
+    /// Responds to each user message with a default turn, until stdin ends.
     fn run_default(&mut self) -> Exit {
         loop {
             let turn = self.await_user().and_then(|()| {
@@ -259,7 +261,7 @@ impl Player {
         }
     }
 
-    /// Reads until the end of stdin and sends no response.
+    /// Reads until the end of stdin and discards the messages.
     fn read_to_end(&mut self) {
         while !matches!(
             self.stdin.next(Instant::now() + STEP_TIMEOUT),
@@ -299,7 +301,7 @@ fn run_output_step(step: &FakeStep) -> Result<(), Exit> {
     }
 }
 
-/// The id of a control request of this process.
+/// The id of the control request with this number.
 fn id(number: u64) -> String {
     format!("ask-{number}")
 }
@@ -336,7 +338,7 @@ fn send_long(bytes: usize) -> Result<(), Exit> {
     write(&[end, "\n"])
 }
 
-/// Writes to stdout. If stdout is closed, the program exits.
+/// Writes the parts to stdout, one after the other. If stdout is closed, the program exits.
 fn write(parts: &[&str]) -> Result<(), Exit> {
     let mut stdout = io::stdout().lock();
     let written = parts

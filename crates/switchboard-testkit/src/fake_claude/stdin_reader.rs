@@ -1,7 +1,7 @@
 //! Reads stdin on a thread and queues the messages.
 //!
-//! The thread reads all the time. Otherwise the fake CLI and its host could block each other while
-//! both write.
+//! The thread reads even while no step waits for a message. Otherwise the fake CLI and its host
+//! could block each other while both write.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,13 +11,13 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-/// The next event of stdin.
+/// What a wait for the next message on stdin returns.
 #[derive(Debug)]
 pub(super) enum StdinEvent {
     Message(Value),
-    /// Stdin has ended.
+    /// Stdin has ended and the queue is empty.
     Eof,
-    /// The deadline has passed.
+    /// No message arrived before the deadline.
     TimedOut,
 }
 
@@ -34,11 +34,11 @@ pub(super) struct StdinReader {
 }
 
 impl StdinReader {
-    /// Starts to read; copies every line to `record`.
+    /// Starts the reading thread, which also copies every line to `record`.
     pub(super) fn open(mut record: Option<File>) -> Arc<Self> {
         let stdin = Arc::new(Self::default());
         let reader = Arc::clone(&stdin);
-        // Not joined: the thread ends with stdin or with the process.
+        // The thread is not joined: it ends with stdin or with the process.
         std::thread::spawn(move || {
             for line in io::stdin().lock().lines().map_while(Result::ok) {
                 if let Some(file) = &mut record {
@@ -58,7 +58,7 @@ impl StdinReader {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next message, or the reason why there is none before the deadline.
+    /// Takes the next message from the queue, or waits for it until the deadline.
     pub(super) fn next(&self, deadline: Instant) -> StdinEvent {
         let mut queue = self.queue();
         loop {

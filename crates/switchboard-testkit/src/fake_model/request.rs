@@ -1,27 +1,27 @@
-//! A client's request to the model.
+//! A client's request to the fake model, and accessors for its parts.
 
 use serde_json::Value;
 
-/// A request for a message.
+/// A `POST /v1/messages` request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// The body as received.
     pub body: Value,
 }
 
-/// The result of a tool use, as sent to the model.
+/// The result of a tool use, as the client sent it to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutcome {
     /// The id of the tool use.
     pub id: String,
-    /// The content: a text, or blocks.
+    /// The content: a string, or a list of blocks.
     pub content: Value,
-    /// Whether the tool call failed.
+    /// True if the tool call failed.
     pub is_error: bool,
 }
 
 impl ToolOutcome {
-    /// The texts of the content, joined.
+    /// The texts of the content, joined to one string.
     pub fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -31,7 +31,7 @@ impl ToolOutcome {
 }
 
 impl ModelRequest {
-    /// The requested model.
+    /// The name of the requested model.
     pub fn model(&self) -> &str {
         self.text_at("model")
     }
@@ -41,7 +41,8 @@ impl ModelRequest {
         self.body.get("stream") == Some(&Value::Bool(true))
     }
 
-    /// Returns whether the request only checks that the model exists.
+    /// Returns whether the request asks for a single token, which only checks that the model
+    /// exists.
     pub(super) fn is_probe(&self) -> bool {
         !self.is_streamed() && self.body.get("max_tokens") == Some(&1.into())
     }
@@ -58,7 +59,7 @@ impl ModelRequest {
         list.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The conversation.
+    /// The messages of the conversation, oldest first.
     pub fn messages(&self) -> &[Value] {
         self.list("messages")
     }
@@ -71,13 +72,13 @@ impl ModelRequest {
             .collect()
     }
 
-    /// The definition of a tool.
+    /// The definition of the tool with this name; `None` if the request has no such tool.
     pub fn tool(&self, name: &str) -> Option<&Value> {
         let has_name = |tool: &&Value| tool.get("name").is_some_and(|found| found == name);
         self.list("tools").iter().find(has_name)
     }
 
-    /// All tool results of the conversation, in order.
+    /// All tool results of the conversation, oldest first.
     pub fn tool_results(&self) -> Vec<ToolOutcome> {
         let blocks = |message: &Value| match message.get("content") {
             Some(Value::Array(blocks)) => blocks.clone(),
@@ -87,7 +88,7 @@ impl ModelRequest {
         all.filter_map(|block| outcome(&block)).collect()
     }
 
-    /// The last tool result.
+    /// The last tool result of the conversation. Panics if there is none.
     pub fn last_tool_result(&self) -> ToolOutcome {
         let last = self.tool_results().pop();
         last.expect("the conversation has the result of a tool")
@@ -121,7 +122,7 @@ fn outcome(block: &Value) -> Option<ToolOutcome> {
     })
 }
 
-/// The texts of a list of blocks, joined.
+/// The texts of a list of content blocks, joined to one string.
 fn texts(blocks: &Value) -> String {
     let blocks = blocks.as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |block: &Value| block.get("text")?.as_str().map(str::to_owned);

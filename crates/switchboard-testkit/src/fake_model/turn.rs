@@ -1,27 +1,28 @@
-//! The response of the model to one request, and its encoding as events.
+//! The response of the fake model to one request, and its encoding as events.
 
 use serde_json::{Value, json};
 
-/// The response of the model to one request.
+/// What the fake model sends in response to one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
-    /// A message of these blocks. Its stop reason is `tool_use` if it contains a tool use.
+    /// A message with these blocks. Its stop reason is `tool_use` if one of the blocks is a tool
+    /// use.
     Message(Vec<Block>),
-    /// An API error.
+    /// An error of the Messages API.
     Error {
-        /// The HTTP status. 529 is "overloaded".
+        /// The HTTP status. 529 means "overloaded".
         status: u16,
         /// The error message.
         message: String,
     },
-    /// The start of a message. The rest is never sent; the connection stays open.
+    /// The start of a message. The rest is never sent, and the connection stays open.
     Hang,
-    /// A connection reset before the first byte.
+    /// A reset of the connection before the first byte of a response.
     Reset,
 }
 
 impl Turn {
-    /// A message of one text.
+    /// A message with one text block.
     pub fn text(text: &str) -> Self {
         Self::Message(vec![Block::text(text)])
     }
@@ -31,17 +32,17 @@ impl Turn {
         Self::Message(vec![Block::tool(name, input)])
     }
 
-    /// A message of several blocks.
+    /// A message with several blocks.
     pub fn blocks(blocks: impl IntoIterator<Item = Block>) -> Self {
         Self::Message(blocks.into_iter().collect())
     }
 
-    /// The error for an overloaded API.
+    /// The error that the Messages API sends when it is overloaded.
     pub fn overloaded() -> Self {
         Self::error(529, "Overloaded")
     }
 
-    /// An API error.
+    /// An error of the Messages API.
     pub fn error(status: u16, message: &str) -> Self {
         Self::Error {
             status,
@@ -50,14 +51,14 @@ impl Turn {
     }
 }
 
-/// One block of a message.
+/// One content block of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
-    /// Text.
+    /// A text block.
     Text(String),
-    /// A tool use; the server assigns its id.
+    /// A tool use block; the server assigns the id.
     ToolUse {
-        /// The tool's name in the request.
+        /// The name of the tool, as in the request.
         name: String,
         /// The arguments.
         input: Value,
@@ -65,12 +66,12 @@ pub enum Block {
 }
 
 impl Block {
-    /// Text.
+    /// A text block.
     pub fn text(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 
-    /// A tool use.
+    /// A tool use block.
     pub fn tool(name: &str, input: Value) -> Self {
         Self::ToolUse {
             name: name.to_owned(),
@@ -79,7 +80,7 @@ impl Block {
     }
 }
 
-/// The body of an API error.
+/// The JSON body of an error of the Messages API.
 pub(super) fn error_body(status: u16, message: &str) -> Value {
     let kind = match status {
         400 => "invalid_request_error",
@@ -92,7 +93,7 @@ pub(super) fn error_body(status: u16, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}})
 }
 
-/// The first event of a message.
+/// The event that starts a streamed message.
 pub(super) fn start_event(number: u64, model: &str) -> Vec<u8> {
     event(&json!({"type": "message_start", "message": {
         "id": message_id(number), "type": "message", "role": "assistant", "model": model,
@@ -101,7 +102,7 @@ pub(super) fn start_event(number: u64, model: &str) -> Vec<u8> {
     }}))
 }
 
-/// A message that is not streamed.
+/// The body of a response that is not streamed.
 pub(super) fn message_json(blocks: &[Block], model: &str, number: impl Fn() -> u64) -> Value {
     let content: Vec<Value> = blocks
         .iter()
@@ -136,7 +137,7 @@ fn stop_reason(blocks: &[Block]) -> &'static str {
     }
 }
 
-/// The events of one block.
+/// The events of one content block.
 pub(super) fn block(index: usize, block: &Block, number: u64) -> Vec<u8> {
     let (start, delta) = match block {
         Block::Text(text) => (
@@ -158,7 +159,7 @@ pub(super) fn block(index: usize, block: &Block, number: u64) -> Vec<u8> {
     .collect()
 }
 
-/// The last events of a message.
+/// The events that end a streamed message.
 pub(super) fn end(blocks: &[Block]) -> Vec<u8> {
     [
         json!({"type": "message_delta", "usage": {"output_tokens": 20},

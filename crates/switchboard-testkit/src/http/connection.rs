@@ -1,4 +1,5 @@
-//! Serves one connection: reads requests, triggers faults and sends responses.
+//! Serves one connection: reads requests, triggers faults and sends responses. The module `route`
+//! decides what the response is.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::request::{ReceivedRequest, RequestReader};
 use super::response::{ConnectionCut, ResponseWriter, SendRate};
 use super::state::{HttpServerState, ServerRun};
 
-/// Whether a connection stays open after a response.
+/// What happens to the connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterResponse {
     Keep,
@@ -25,7 +26,7 @@ pub(in crate::http) struct Connection {
     pub(super) run: Arc<ServerRun>,
     pub(super) receiver: RequestReader,
     pub(super) sender: ResponseWriter,
-    /// How the connection ends when a response is cut.
+    /// How the connection ends if the current response is cut.
     ending: AfterResponse,
 }
 
@@ -93,9 +94,9 @@ impl Connection {
         }
     }
 
-    /// Waits until the client sends its next request or the server is told to close idle connections.
-    /// In the second case shuts down the write half, waits until the client closes its end, and returns
-    /// true.
+    /// Waits until the next request of the client arrives, then returns false. If the test closes
+    /// idle connections before, shuts down the write half, waits until the client closes its end or
+    /// sends more bytes, and returns true.
     async fn closed_while_idle(&mut self) -> bool {
         tokio::select! {
             biased;
@@ -126,7 +127,8 @@ impl Connection {
         }
     }
 
-    /// Reads the body. Returns the fault that occurs before its end, if any.
+    /// Reads the body of `request`. Returns the fault that stops the reading before the end of the
+    /// body, if any.
     async fn read_body(&mut self, request: &mut ReceivedRequest) -> io::Result<Option<Fault>> {
         if request.is_chunked() {
             return self.read_chunks(request).await;
@@ -175,7 +177,8 @@ impl Connection {
         }
     }
 
-    /// Responds to a request, or runs the fault that replaces the response.
+    /// Responds to a request, or runs the fault that replaces the response. An error means that the
+    /// connection cannot be used again.
     async fn handle(&mut self, request: &ReceivedRequest) -> Result<AfterResponse, ConnectionCut> {
         let Some(fault) = self.state.take_fault(FaultTrigger::Read, Some(request)) else {
             return self.route(request, None).await;
@@ -196,14 +199,15 @@ impl Connection {
             _ => return self.run_fault(&fault).await,
         }
         let next = self.route(request, None).await?;
-        // The response is shorter than the number of bytes after which the fault cuts it.
+        // If the response is shorter than the number of bytes after which the fault cuts it, the
+        // connection ends anyway.
         Ok(match fault.action {
             FaultAction::CloseInResponse(_) => fault.ending(),
             _ => next,
         })
     }
 
-    /// Runs a fault instead of sending a response.
+    /// Runs the fault that replaces a response.
     pub(super) async fn run_fault(
         &mut self,
         fault: &Fault,
@@ -225,7 +229,7 @@ impl Connection {
         }
     }
 
-    /// Sends raw bytes instead of a response.
+    /// Runs the raw steps of a fault that replaces a response.
     async fn run_raw_steps(
         &mut self,
         steps: &[RawStep],

@@ -1,8 +1,8 @@
 //! An event stream as a log of sent and unsent chunks.
 //!
-//! Handlers append chunks. A connection can read from any chunk, so a client can resume the stream
-//! on another connection. Invariant: the number of unsent bytes is bounded; handlers wait while the
-//! log is full.
+//! Handlers append chunks. A connection can read from any kept chunk, so a client can resume the
+//! stream on another connection. Invariant: the number of unsent bytes is bounded, because handlers
+//! wait while the log is full.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,16 +11,16 @@ use tokio::sync::watch;
 
 use crate::scripted::{Chunk, HandlerOutput, StepsStopped, WriteFuture};
 
-/// Maximum number of unsent bytes. One chunk of any size always fits into an empty log.
+/// When this many unsent bytes are in the log, handlers wait. A single chunk may be larger.
 const MAX_UNSENT_BYTES: usize = 256 * 1024;
-/// Number of sent bytes that are kept for a resumed stream.
+/// Maximum number of sent bytes that are kept for a client that resumes the stream.
 const MAX_RESUMABLE_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct EventLog {
-    /// The number of the stream in its session; event ids start with it.
+    /// The number of the stream in its session. The event ids of the stream start with this number.
     pub(super) number: u64,
-    /// Whether a client may resume the stream.
+    /// If true, sent chunks are kept and a client may resume the stream.
     can_resume: bool,
     log: Mutex<LogState>,
     changed: watch::Sender<()>,
@@ -29,18 +29,18 @@ pub(super) struct EventLog {
 #[derive(Debug, Default)]
 struct LogState {
     chunks: VecDeque<Chunk>,
-    /// Number of chunks removed from the front of `chunks`.
+    /// Number of chunks removed from the front of `chunks` so far.
     discarded: u64,
-    /// Bytes of the chunks that were sent and are kept for a resumed stream.
+    /// Number of bytes in sent chunks that are kept for a resumed stream.
     kept_bytes: usize,
     unsent_bytes: usize,
-    /// The number of the last sent chunk.
+    /// The number of the last sent chunk, counted from 1; 0 if none was sent.
     sent: u64,
-    /// True when the handler has appended its last chunk.
+    /// True when the stream ends after the chunks in the log.
     is_finished: bool,
     /// True when the stream cannot be resumed and its reader was dropped.
     is_abandoned: bool,
-    /// The ticket of the newest reader. Readers with older tickets stop.
+    /// The ticket of the newest reader. Readers with older tickets stop reading.
     reader: u64,
 }
 
@@ -58,7 +58,7 @@ impl EventLog {
         self.log.lock().expect("the lock is not poisoned")
     }
 
-    /// Appends a chunk when there is room. Fails if the stream has ended.
+    /// Appends a chunk; waits while the log is full. Fails if the stream has ended.
     pub(super) async fn put(&self, chunk: Chunk) -> Result<(), StepsStopped> {
         let mut changes = self.changed.subscribe();
         loop {
@@ -79,7 +79,7 @@ impl EventLog {
         Ok(())
     }
 
-    /// Marks the stream as complete.
+    /// Ends the stream after the chunks in the log.
     pub(super) fn finish(&self) {
         self.log().is_finished = true;
         self.changed.send_replace(());
@@ -94,8 +94,8 @@ impl EventLog {
         !log.is_finished && !log.is_abandoned
     }
 
-    /// Returns a reader that starts after chunk `number`, or after the last sent chunk. It replaces
-    /// the previous reader.
+    /// Returns a reader that starts after chunk `number`; `None`: after the last sent chunk. The
+    /// new reader replaces the previous one.
     pub(super) fn read_after(self: &Arc<Self>, number: Option<u64>) -> EventLogReader {
         let mut log = self.log();
         log.reader += 1;
@@ -142,7 +142,7 @@ fn length(chunk: &Chunk) -> usize {
     }
 }
 
-/// Reads an event log. Dropping it ends a stream that cannot be resumed.
+/// Reads an event log. Dropping the reader ends a stream that cannot be resumed.
 #[derive(Debug)]
 pub(super) struct EventLogReader {
     pub(super) stream: Arc<EventLog>,
@@ -152,8 +152,8 @@ pub(super) struct EventLogReader {
 }
 
 impl EventLogReader {
-    /// Returns the next chunk and its number; `None` at the end of the stream, or when a newer
-    /// reader exists.
+    /// Returns the next chunk and its number. Returns `None` at the end of the stream or when a
+    /// newer reader exists.
     pub(super) async fn next(&mut self) -> Option<(u64, Chunk)> {
         loop {
             self.changes.borrow_and_update();
@@ -187,14 +187,15 @@ impl Drop for EventLogReader {
     }
 }
 
-/// The output of one request's handler.
+/// Where the handler of one request writes.
 #[derive(Debug)]
 pub(super) struct ResponseStream {
-    /// The stream of the request.
+    /// The stream of the response.
     pub(super) own: Arc<EventLog>,
-    /// The stream for notifications, and for messages after the response.
+    /// The stream for notifications, and for messages after the end of `own`. `None`: they are not
+    /// sent.
     pub(super) notifications: Option<Arc<EventLog>>,
-    /// Other handlers write to `own` too, so it stays open when this handler is done.
+    /// If true, other handlers write to `own` too, so it stays open when this handler ends.
     pub(super) is_shared: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Faults, and the requests that trigger them.
+//! Faults that a test arms on an HTTP server, and the requests that trigger them.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::raw_server::RawStep;
 pub struct Fault {
     pub(super) action: FaultAction,
     on: String,
-    /// Number of matching requests before the fault occurs.
+    /// Number of matching requests that are still served normally before the fault occurs.
     skip: usize,
-    /// How often the fault occurs; `None`: unlimited.
+    /// How often the fault still occurs; `None`: unlimited.
     times: Option<usize>,
-    /// The server executes the request before the fault occurs.
+    /// If true, the server executes the request before the fault occurs.
     pub(super) is_executed: bool,
-    /// The connection ends with a reset instead of a clean close.
+    /// If true, the fault ends the connection with a reset instead of a clean close.
     pub(super) is_reset: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum FaultAction {
     Slow { write_bytes: usize, pause: Duration },
 }
 
-/// A fixed response.
+/// A response with fixed content.
 #[derive(Debug, Clone)]
 pub(crate) struct CannedResponse {
     pub(super) status: u16,
@@ -61,17 +61,19 @@ impl Fault {
         }
     }
 
-    /// Closes a connection right after accepting it. `nth` and `times` count connections.
+    /// Closes a connection right after accepting it. For this fault, `nth` and `times` count
+    /// connections instead of requests.
     pub fn close_on_accept() -> Self {
         Self::new(FaultAction::CloseUnread)
     }
 
-    /// Closes the connection after half of the body was read. The request is not executed.
+    /// Closes the connection after half of the request's body was read. The request is not
+    /// executed.
     pub fn close_in_body() -> Self {
         Self::new(FaultAction::CloseInBody)
     }
 
-    /// Closes the connection after the request was read. The request is not executed.
+    /// Closes the connection after the whole request was read. The request is not executed.
     pub fn close_before_execution() -> Self {
         Self::new(FaultAction::Close)
     }
@@ -81,7 +83,8 @@ impl Fault {
         Self::new(FaultAction::Close).after_execution()
     }
 
-    /// Closes the connection after this many bytes of the response, including its head.
+    /// Closes the connection after this many bytes of the response, counted from the start of its
+    /// head. The request is executed.
     pub fn close_in_response(bytes: usize) -> Self {
         Self::new(FaultAction::CloseInResponse(bytes))
     }
@@ -91,13 +94,13 @@ impl Fault {
         Self::new(FaultAction::CloseAfterResponse)
     }
 
-    /// Starts an event stream and ends it without an error before the response. A legacy server
-    /// with sessions resumes the stream when the client sends `Last-Event-ID`.
+    /// Starts an event stream and ends it cleanly before the response. A client can resume the
+    /// stream with `Last-Event-ID` if the request is of the legacy era.
     pub fn end_stream() -> Self {
         Self::new(FaultAction::EndStream(None))
     }
 
-    /// Like [`Fault::end_stream`], with a `retry` field.
+    /// Like [`Fault::end_stream`], but sends a `retry` field before the end.
     pub fn end_stream_with_retry(retry: Duration) -> Self {
         Self::new(FaultAction::EndStream(Some(retry)))
     }
@@ -111,12 +114,12 @@ impl Fault {
         }))
     }
 
-    /// Responds with a redirect.
+    /// Responds with this status and a `Location` header.
     pub fn redirect(status: u16, url: &str) -> Self {
         Self::status(status).header("Location", url)
     }
 
-    /// Responds with 401 and this challenge.
+    /// Responds with 401 and this challenge in `WWW-Authenticate`.
     pub fn unauthorized(challenge: &str) -> Self {
         Self::status(401).header("WWW-Authenticate", challenge)
     }
@@ -126,24 +129,24 @@ impl Fault {
         Self::new(FaultAction::Raw(bytes.into()))
     }
 
-    /// Runs these steps instead of a response and closes the connection. `$ID` in sent bytes is
+    /// Runs these steps instead of a response and closes the connection. In sent bytes, `$ID` is
     /// replaced by the id of the request. Steps that read are not allowed.
     pub fn raw_steps(steps: impl IntoIterator<Item = RawStep>) -> Self {
         Self::new(FaultAction::Play(steps.into_iter().collect()))
     }
 
-    /// Reads the request and never responds.
+    /// Reads the request and never responds; the connection stays open.
     pub fn hang() -> Self {
         Self::new(FaultAction::Hang)
     }
 
-    /// Sends the response in writes of `write_bytes` bytes, with a pause after each write.
+    /// Sends the response in writes of at most `write_bytes` bytes, with a pause after each write.
     pub fn slow(write_bytes: usize, pause: Duration) -> Self {
         Self::new(FaultAction::Slow { write_bytes, pause })
     }
 }
 
-/// Conditions and details.
+/// When the fault occurs, and what it sends.
 impl Fault {
     /// Adds a header to a response made with [`Fault::status`].
     pub fn header(mut self, name: &str, value: &str) -> Self {
@@ -161,53 +164,54 @@ impl Fault {
         self
     }
 
-    /// The requests that match: an HTTP method (`"GET"`), an MCP method (`"tools/call"`), a method
-    /// and name (`"tools/call echo"`), `"response"` for a response of the client, or `"*"`
-    /// (default) for all.
+    /// Selects the requests that match: by HTTP method (`"GET"`), MCP method (`"tools/call"`), or
+    /// MCP method and name (`"tools/call echo"`). `"response"` matches a response of the client,
+    /// `"*"` (default) any request.
     pub fn on(mut self, key: &str) -> Self {
         key.clone_into(&mut self.on);
         self
     }
 
-    /// Affects the n-th matching request from now on, counted from 1.
+    /// Lets the fault occur first at the n-th matching request after arming, counted from 1.
     pub fn nth(mut self, n: usize) -> Self {
         self.skip = n.saturating_sub(1);
         self
     }
 
-    /// Affects this many matching requests in a row.
+    /// Lets the fault occur at this many matching requests in a row. Default 1.
     pub fn times(mut self, times: usize) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Affects every matching request.
+    /// Lets the fault occur at every matching request.
     pub fn always(mut self) -> Self {
         self.times = None;
         self
     }
 
-    /// Executes the request before the fault occurs.
+    /// Makes the server execute the request before the fault occurs.
     pub fn after_execution(mut self) -> Self {
         self.is_executed = true;
         self
     }
 
-    /// Ends the connection with a reset instead of a clean close.
+    /// Makes the fault end the connection with a reset instead of a clean close.
     pub fn with_reset(mut self) -> Self {
         self.is_reset = true;
         self
     }
 }
 
-/// When a fault can occur.
+/// The moment at which a fault can occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultTrigger {
-    /// After a connection was accepted.
+    /// Right after a connection was accepted.
     Accepted,
-    /// After half of a body was read.
+    /// After half of a body with a `Content-Length`, or after each chunk of a chunked body, was
+    /// read.
     InBody,
-    /// After a request was read.
+    /// After a complete request was read.
     Read,
 }
 
@@ -221,7 +225,7 @@ impl Fault {
     }
 }
 
-/// The armed faults that have not occurred as often as requested, oldest first.
+/// The armed faults, oldest first. A fault is removed after its last occurrence.
 #[derive(Debug, Default)]
 pub(super) struct ArmedFaults(Vec<Fault>);
 
@@ -238,8 +242,8 @@ impl ArmedFaults {
         self.0.clear();
     }
 
-    /// Returns the first fault for this trigger and these request names. Removes it after its last
-    /// occurrence.
+    /// Returns the oldest fault that occurs now: at this trigger, for a request with one of these
+    /// names. Counts the occurrence and removes the fault after its last one.
     pub(super) fn take(&mut self, trigger: FaultTrigger, names: &[String]) -> Option<Fault> {
         let mut triggered = None;
         for (index, fault) in self.0.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! A TCP proxy that breaks connections by a plan derived from a seed.
 //!
-//! It does not parse HTTP. Invariant: the plan of the n-th connection depends only on the seed and
-//! on n. The effect of a plan also depends on the timing of client and server.
+//! The proxy does not parse HTTP. Invariant: the plan of the n-th connection depends only on the
+//! seed and on n. What a plan does to a test also depends on the timing of client and server.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,60 +18,62 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::WAIT_TIMEOUT;
 
-/// Maximum number of bytes per read.
+/// Maximum number of bytes that one read from a socket returns.
 const READ_BYTES: usize = 64 * 1024;
-/// The small writes of a plan end after this many bytes of a direction, because long transfers in
-/// small writes would take too long.
+/// Only this many bytes of a direction are forwarded in the small writes of a plan. Longer
+/// transfers in small writes would take too long.
 const SMALL_WRITES_UNTIL: usize = 4 * 1024;
-/// The longest delay of a plan, in milliseconds. Short, because it passes in real time.
+/// The longest delay that a seed can produce, in milliseconds. It is short because it passes in
+/// real time.
 const MAX_DELAY_MS: u64 = 20;
 
-/// The faults of one connection.
+/// What the proxy does to one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionPlan {
-    /// The connection is reset right after it was accepted.
+    /// If true, the connection is reset right after it was accepted.
     pub is_refused: bool,
-    /// From the client to the server.
+    /// The plan for bytes from the client to the server.
     pub to_server: DirectionPlan,
-    /// From the server to the client.
+    /// The plan for bytes from the server to the client.
     pub to_client: DirectionPlan,
 }
 
-/// The faults of one direction of a connection.
+/// What the proxy does to the bytes of one direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectionPlan {
-    /// Maximum number of bytes per write, for the first 4 KiB.
+    /// Maximum number of bytes per write, for the first 4 KiB of the direction.
     pub write_bytes: usize,
-    /// The fault, and the number of bytes before it.
+    /// The number of forwarded bytes after which a fault occurs, and the fault. `None`: no fault.
     pub fault: Option<(usize, FaultKind)>,
 }
 
-/// A fault of a connection or of one direction.
+/// What a fault does when its number of bytes has been forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Both directions end with a clean close.
+    /// Both directions of the connection end with a clean close.
     Close,
-    /// Both directions end with a reset.
+    /// Both directions of the connection end with a reset.
     Reset,
-    /// This direction ends; the other continues.
+    /// The direction of the fault ends; the other continues.
     HalfClose,
-    /// No bytes are forwarded for this long.
+    /// No bytes are forwarded for this long, then the direction continues.
     Delay(Duration),
-    /// No more bytes are read or forwarded.
+    /// No more bytes of the direction are read or forwarded.
     Stall,
-    /// All bytes are read and discarded.
+    /// All further bytes of the direction are read and discarded.
     Discard,
 }
 
 impl ConnectionPlan {
-    /// A connection without faults.
+    /// The plan of a connection that is forwarded unchanged.
     pub const NO_FAULT: Self = Self {
         is_refused: false,
         to_server: DirectionPlan::NO_FAULT,
         to_client: DirectionPlan::NO_FAULT,
     };
 
-    /// The plan of the n-th connection, with faults within the first `reach` bytes of a direction.
+    /// The plan of connection number `connection`, counted from 0. Faults occur within the first
+    /// `reach` bytes of a direction.
     pub fn from_seed(seed: u64, connection: usize, reach: usize) -> Self {
         let salt = (connection as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let rng = &mut Rng::with_seed(seed ^ salt);
@@ -94,13 +96,13 @@ impl ConnectionPlan {
 }
 
 impl DirectionPlan {
-    /// A direction without faults.
+    /// The plan of a direction that is forwarded unchanged.
     pub const NO_FAULT: Self = Self {
         write_bytes: usize::MAX,
         fault: None,
     };
 
-    /// A direction with a fault after `at` bytes.
+    /// The plan of a direction with a fault after `at` bytes.
     pub const fn with_fault(at: usize, kind: FaultKind) -> Self {
         Self {
             write_bytes: usize::MAX,
@@ -137,10 +139,10 @@ fn draw_fault(rng: &mut Rng, reach: usize) -> (usize, FaultKind) {
     (at, kind)
 }
 
-/// A proxy on loopback that breaks connections. Dropping it ends them all.
+/// A proxy on loopback that breaks connections. Dropping the proxy closes all its connections.
 ///
-/// Faults occur, and bytes are counted, only between [`FaultProxy::arm`] and
-/// [`FaultProxy::disarm`].
+/// Faults occur only between [`FaultProxy::arm`] and [`FaultProxy::disarm`]. Bytes forwarded at
+/// other times do not count towards the number of bytes before a fault.
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
@@ -152,10 +154,10 @@ struct ProxyState {
     upstream: SocketAddr,
     plan: Box<dyn Fn(usize) -> ConnectionPlan + Send + Sync>,
     is_armed: AtomicBool,
-    /// The plans of all connections so far, in order.
+    /// The plans of all connections so far, in the order of their acceptance.
     plans: Mutex<Vec<ConnectionPlan>>,
     connections: Mutex<JoinSet<()>>,
-    /// True after [`FaultProxy::settle`], which ends stalled connections.
+    /// True after [`FaultProxy::settle`] was called, which ends stalled connections.
     is_settling: watch::Sender<bool>,
 }
 
@@ -169,8 +171,9 @@ impl fmt::Debug for ProxyState {
 }
 
 impl FaultProxy {
-    /// Starts a proxy in front of a server, with plans from [`ConnectionPlan::from_seed`].
-    /// Connections that were opened before the proxy was armed count as well.
+    /// Starts a proxy in front of the server at `upstream`, with plans from
+    /// [`ConnectionPlan::from_seed`]. Connections are counted from the start of the proxy, even
+    /// while it is not armed.
     pub async fn seeded(upstream: SocketAddr, seed: u64, reach: usize) -> Self {
         Self::start(upstream, move |connection| {
             ConnectionPlan::from_seed(seed, connection, reach)
@@ -178,7 +181,8 @@ impl FaultProxy {
         .await
     }
 
-    /// Starts a proxy in front of a server, with a plan for the n-th connection, counted from 0.
+    /// Starts a proxy in front of the server at `upstream`. `plan` returns the plan of the n-th
+    /// connection, counted from 0.
     #[expect(
         clippy::disallowed_methods,
         reason = "the proxy outlives this call and its handle is kept"
@@ -205,18 +209,18 @@ impl FaultProxy {
         }
     }
 
-    /// The address that it listens on.
+    /// The loopback address at which the proxy listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL of a server behind the proxy, rewritten to go through the proxy.
+    /// Returns the URL of the server with its address replaced by that of the proxy.
     pub fn url(&self, of_server: &str) -> String {
         let upstream = self.state.upstream.to_string();
         of_server.replace(&upstream, &self.address.to_string())
     }
 
-    /// Enables the faults.
+    /// Enables the faults of all connections, including open ones.
     pub fn arm(&self) {
         self.state.is_armed.store(true, Ordering::Relaxed);
     }
@@ -226,13 +230,14 @@ impl FaultProxy {
         self.state.is_armed.store(false, Ordering::Relaxed);
     }
 
-    /// The plans of all connections so far, in order. Print them when a seed fails.
+    /// The plans of all connections so far, in order. A test prints them when a seed fails.
     pub fn plans(&self) -> Vec<ConnectionPlan> {
         self.state.plans().clone()
     }
 
-    /// Waits until all bytes are forwarded. Call it after the clients closed their connections.
-    /// Stalled connections end and lose their bytes. Panics after a minute.
+    /// Waits until all connections have ended, so that all bytes are forwarded. Call this after the
+    /// clients closed their connections. Stalled connections are closed and lose their bytes.
+    /// Panics after a minute.
     pub async fn settle(&self) {
         self.state.is_settling.send_replace(true);
         let mut connections = std::mem::take(&mut *self.state.connections());
@@ -284,7 +289,7 @@ async fn accept(state: Arc<ProxyState>, listener: TcpListener) {
     }
 }
 
-/// How a fault ends a connection.
+/// How a fault ends both directions of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionEnd {
     Close,
@@ -329,31 +334,32 @@ async fn forward_connection(state: Arc<ProxyState>, mut client: TcpStream, plan:
     }
 }
 
-/// Reads the pending bytes before closing; unread bytes would turn the close into a reset.
+/// Closes a connection cleanly. Reads the pending bytes first, because unread bytes would turn the
+/// close into a reset.
 async fn close(mut socket: TcpStream) {
     let _ = socket.shutdown().await;
     let mut unread = [0; 1024];
     while let Ok(1..) = socket.try_read(&mut unread) {}
 }
 
-/// Forwards the bytes of one direction.
+/// Forwards the bytes of one direction of a connection.
 struct Forwarder<'a> {
     state: &'a ProxyState,
     plan: DirectionPlan,
-    /// Bytes forwarded while armed.
+    /// Number of bytes forwarded while the proxy was armed.
     passed: usize,
-    /// All forwarded bytes.
+    /// Number of bytes forwarded, armed or not.
     total: usize,
     end: &'a watch::Sender<Option<ConnectionEnd>>,
 }
 
-/// How one direction ends, and whether the other one ends too.
+/// How one direction ends, and whether the opposite direction ends too.
 enum DirectionEnd {
-    /// The direction ends; the other continues.
+    /// This direction ends; the opposite one continues.
     HalfClose,
-    /// Both directions end.
+    /// Both directions of the connection end.
     EndBoth(ConnectionEnd),
-    /// All further bytes are discarded.
+    /// All further bytes of this direction are read and discarded.
     Discard,
 }
 
@@ -415,7 +421,8 @@ impl Forwarder<'_> {
         }
     }
 
-    /// The next fault, and the number of bytes before it.
+    /// The fault that has not occurred yet, and the number of bytes still forwarded before it.
+    /// `None` while the proxy is not armed.
     fn fault(&self) -> Option<(usize, FaultKind)> {
         let (at, kind) = self.plan.fault.filter(|_| self.state.is_armed())?;
         Some((at.saturating_sub(self.passed), kind))
@@ -430,7 +437,7 @@ impl Forwarder<'_> {
         Some(())
     }
 
-    /// Runs the fault. Returns how the direction ends, or `None` if it continues.
+    /// Runs the fault of this direction. Returns how the direction ends, or `None` if it continues.
     async fn run_fault(&mut self) -> Option<DirectionEnd> {
         let (_, kind) = self.plan.fault.take()?;
         match kind {
@@ -450,8 +457,8 @@ impl Forwarder<'_> {
         }
     }
 
-    /// Ends both directions of the connection. Never returns: `forward_connection` closes the sockets
-    /// and drops this future.
+    /// Ends both directions of the connection. This future never completes: `forward_connection`
+    /// closes the sockets and drops it.
     async fn end_both(&self, end: ConnectionEnd) {
         self.end.send_replace(Some(end));
         std::future::pending::<()>().await;

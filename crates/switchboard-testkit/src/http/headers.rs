@@ -1,4 +1,4 @@
-//! The header rules of the protocol. Pure functions.
+//! Checks the HTTP headers that MCP requires in requests. Pure functions.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::fault::CannedResponse;
 use super::request::ReceivedRequest;
 use crate::scripted::Request;
 
-/// The legacy versions that `MCP-Protocol-Version` may have.
+/// The legacy-era versions that `MCP-Protocol-Version` may have.
 const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -15,7 +15,7 @@ const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// The error response for a POST with wrong `Accept` or `Content-Type`.
+/// Returns the error response to a POST with wrong `Accept` or `Content-Type`, if it has one.
 pub(super) fn reject_post(received: &ReceivedRequest) -> Option<CannedResponse> {
     if !accepts(received, "application/json") || !accepts(received, "text/event-stream") {
         return Some(CannedResponse::empty(406));
@@ -29,7 +29,8 @@ pub(super) fn accepts(received: &ReceivedRequest, media_type: &str) -> bool {
     accepted.contains(media_type) || accepted.contains("*/*")
 }
 
-/// The error response for a version that a legacy server does not support.
+/// Returns the error response to a request whose `MCP-Protocol-Version` a legacy-era server does
+/// not support.
 pub(super) fn reject_version(
     received: &ReceivedRequest,
     request: &Request,
@@ -42,7 +43,7 @@ pub(super) fn reject_version(
     })
 }
 
-/// Describes the first difference between the headers of a modern request and its body.
+/// Describes the first difference between the headers of a modern-era request and its body.
 pub(super) fn find_mismatch(received: &ReceivedRequest, request: &Request) -> Option<String> {
     let version = request.meta("io.modelcontextprotocol/protocolVersion");
     let named = matches!(
@@ -68,7 +69,7 @@ pub(super) fn find_mismatch(received: &ReceivedRequest, request: &Request) -> Op
     })
 }
 
-/// The HTTP status of a modern server for this error code.
+/// The HTTP status with which a modern-era server sends this JSON-RPC error code; `None`: 200.
 pub(super) fn status_of(code: i64) -> Option<u16> {
     match code {
         METHOD_NOT_FOUND => Some(404),
@@ -77,7 +78,7 @@ pub(super) fn status_of(code: i64) -> Option<u16> {
     }
 }
 
-/// Decodes a header value from `=?base64?…?=`, if it is encoded.
+/// Decodes a header value of the form `=?base64?…?=`. Returns other values as they are.
 fn decode_value(value: &str) -> String {
     let encoded = value
         .strip_prefix("=?base64?")

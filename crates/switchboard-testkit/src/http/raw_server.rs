@@ -1,6 +1,6 @@
 //! A server that sends arbitrary bytes, for malformed HTTP.
 //!
-//! It sends the bytes of its steps unchanged. It parses requests only to find their end.
+//! The server sends the bytes of its steps unchanged. It parses requests only to find their end.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,28 +14,28 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::WAIT_TIMEOUT;
 use super::request::RequestReader;
 
-/// Repeated bytes are sent in chunks of about this size.
+/// Repeated bytes are sent in chunks of about this many bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// One action of a raw server on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawStep {
-    /// Reads a request, with its body if it has a `Content-Length`.
+    /// Reads one request. A body is read only if the head has a `Content-Length`.
     ReadRequest,
     /// Reads at least this many bytes.
     ReadBytes(usize),
     /// Sends bytes.
     Send(Vec<u8>),
-    /// Sends bytes repeatedly.
+    /// Sends the same bytes many times.
     SendRepeated {
-        /// The bytes.
+        /// The bytes to repeat.
         bytes: Vec<u8>,
         /// Number of repetitions; `None`: until the client disconnects.
         times: Option<u64>,
     },
-    /// Waits.
+    /// Waits for this long, in real time.
     Pause(Duration),
-    /// Closes the connection. So does the end of the steps.
+    /// Closes the connection. The end of the steps does the same.
     Close,
     /// Resets the connection.
     Reset,
@@ -49,7 +49,7 @@ impl RawStep {
         Self::Send(bytes.into())
     }
 
-    /// Sends bytes until the client disconnects.
+    /// Sends these bytes again and again until the client disconnects.
     pub fn send_forever(bytes: impl Into<Vec<u8>>) -> Self {
         Self::SendRepeated {
             bytes: bytes.into(),
@@ -57,7 +57,7 @@ impl RawStep {
         }
     }
 
-    /// Sends bytes `times` times.
+    /// Sends these bytes `times` times.
     pub fn send_times(times: u64, bytes: impl Into<Vec<u8>>) -> Self {
         Self::SendRepeated {
             bytes: bytes.into(),
@@ -66,7 +66,7 @@ impl RawStep {
     }
 }
 
-/// A server on loopback that sends arbitrary bytes. Dropping it stops it.
+/// A server on loopback that sends arbitrary bytes. Dropping it stops the server.
 #[derive(Debug)]
 pub struct RawServer {
     address: SocketAddr,
@@ -76,13 +76,14 @@ pub struct RawServer {
 
 #[derive(Debug)]
 struct RawServerState {
-    /// The n-th connection runs the n-th list; all later ones run the last.
+    /// The step lists. The n-th connection runs the n-th list, and connections after the last list
+    /// run the last list.
     scripts: Vec<Vec<RawStep>>,
     records: Mutex<Vec<ConnectionRecord>>,
     changed: watch::Sender<()>,
 }
 
-/// The record of one connection.
+/// What the server records about one connection.
 #[derive(Debug, Default)]
 struct ConnectionRecord {
     received: Vec<u8>,
@@ -91,12 +92,13 @@ struct ConnectionRecord {
 }
 
 impl RawServer {
-    /// Starts a server that runs these steps on every connection.
+    /// Starts a server that runs the same steps on every connection.
     pub async fn start(steps: impl IntoIterator<Item = RawStep>) -> Self {
         Self::in_sequence([steps.into_iter().collect()]).await
     }
 
-    /// Starts a server whose n-th connection runs the n-th list, and all later ones the last.
+    /// Starts a server whose n-th connection runs the n-th list of steps. Connections after the
+    /// last list run the last list.
     #[expect(
         clippy::disallowed_methods,
         reason = "the server outlives this call and its handle is kept"
@@ -119,35 +121,35 @@ impl RawServer {
         }
     }
 
-    /// The address that it listens on.
+    /// The loopback address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL for a client.
+    /// The URL to which a client connects.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Number of accepted connections.
+    /// Number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.state.records().len()
     }
 
-    /// Number of open connections.
+    /// Number of connections that are open now.
     pub fn open_connections(&self) -> usize {
         let is_open = |record: &&ConnectionRecord| !record.is_over;
         self.state.records().iter().filter(is_open).count()
     }
 
-    /// The received bytes of each connection.
+    /// The received bytes of each connection, in the order of acceptance.
     pub fn received(&self) -> Vec<Vec<u8>> {
         let received = |record: &ConnectionRecord| record.received.clone();
         self.state.records().iter().map(received).collect()
     }
 
-    /// Number of bytes sent over all connections. The kernel accepted them; the client may not have
-    /// read them.
+    /// Number of bytes sent over all connections. The kernel has accepted these bytes, but the
+    /// client may not have read them.
     pub fn sent(&self) -> u64 {
         self.state.records().iter().map(|record| record.sent).sum()
     }
@@ -206,7 +208,7 @@ async fn accept(state: Arc<RawServerState>, listener: TcpListener) {
     }
 }
 
-/// A connection that runs steps.
+/// Runs the steps of one connection.
 struct RawConnection<'s> {
     state: &'s RawServerState,
     receiver: RequestReader,
@@ -318,10 +320,10 @@ impl<'s> RawConnection<'s> {
     }
 }
 
-/// Repeated bytes, grouped into chunks.
+/// Bytes to send repeatedly, grouped into chunks for few writes.
 pub(super) struct RepeatedBytes {
     chunk: Vec<u8>,
-    /// How often the chunk is sent; `None`: unlimited.
+    /// How often `chunk` is sent before `rest`; `None`: unlimited.
     chunks: Option<u64>,
     rest: Vec<u8>,
 }

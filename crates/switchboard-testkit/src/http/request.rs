@@ -6,32 +6,33 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::tcp::OwnedReadHalf;
 
-/// A longer head is an error.
+/// Maximum size of a request head. A longer head is an error.
 const MAX_HEAD_BYTES: usize = 1024 * 1024;
-/// More headers are an error.
+/// Maximum number of headers of a request. More headers are an error.
 const MAX_HEADERS: usize = 256;
 
-/// A request as received.
+/// An HTTP request as the server received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedRequest {
     /// The HTTP method.
     pub method: String,
-    /// The path with its query.
+    /// The path with its query, as in the request line.
     pub path: String,
     /// The headers in order, with the original spelling of their names.
     pub headers: Vec<(String, String)>,
-    /// The part of the body that was read.
+    /// The part of the body that was read, without chunk headers.
     pub body: Vec<u8>,
-    /// The number of its connection, from 1.
+    /// The number of the connection that carried the request, counted from 1.
     pub connection: usize,
-    /// Whether the whole request was read.
+    /// True if the server read the whole body.
     pub is_complete: bool,
-    /// The status of the response; set after the response was sent.
+    /// The status of the response. `None` until the response was sent, or if the response has no
+    /// status.
     pub status: Option<u16>,
 }
 
 impl ReceivedRequest {
-    /// The first header of that name, case-insensitive.
+    /// The value of the first header with that name. Case is ignored.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -44,12 +45,12 @@ impl ReceivedRequest {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The MCP method in the body.
+    /// The MCP method in the body; `None` if the body is incomplete, not JSON or has no method.
     pub fn rpc_method(&self) -> Option<String> {
         self.json().get("method")?.as_str().map(str::to_owned)
     }
 
-    /// The names that [`Fault::on`](super::Fault::on) matches.
+    /// The names by which [`Fault::on`](super::Fault::on) can select this request.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = vec![self.method.clone()];
         let message = self.json();
@@ -68,7 +69,7 @@ impl ReceivedRequest {
         names
     }
 
-    /// Returns the method in an incomplete body, if it has arrived.
+    /// Returns the MCP method in an incomplete body, if the bytes that arrived contain it.
     fn guess_method(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.body);
         let rest = text.split_once("\"method\"")?.1;
@@ -77,7 +78,7 @@ impl ReceivedRequest {
         Some(method.to_owned())
     }
 
-    /// `Content-Length`, if present.
+    /// The value of `Content-Length`, if present and a number.
     pub(crate) fn length(&self) -> Option<usize> {
         self.header("content-length")?.trim().parse().ok()
     }
@@ -105,14 +106,15 @@ impl RequestReader {
         }
     }
 
-    /// Reads more bytes and returns them; `None` at EOF.
+    /// Reads more bytes from the socket and returns them; `None` at EOF.
     pub(crate) async fn read_more(&mut self) -> io::Result<Option<&[u8]>> {
         let before = self.buffer.len();
         let read = self.reader.read_buf(&mut self.buffer).await?;
         Ok((read > 0).then(|| self.buffer.get(before..).unwrap_or_default()))
     }
 
-    /// Reads one complete request; `None` if the client disconnects before its end.
+    /// Reads one complete request. Returns `None` if the client disconnects before the end of the
+    /// request.
     pub(crate) async fn read_request(&mut self) -> io::Result<Option<ReceivedRequest>> {
         let mut request = loop {
             if let Some(request) = self.take_head()? {
@@ -139,7 +141,7 @@ impl RequestReader {
         Ok(Some(request))
     }
 
-    /// Takes a head from the buffer, if it is complete.
+    /// Takes a request head from the buffer, or returns `None` if the head is incomplete.
     pub(crate) fn take_head(&mut self) -> io::Result<Option<ReceivedRequest>> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut parsed = httparse::Request::new(&mut headers);
@@ -170,14 +172,15 @@ impl RequestReader {
         Ok(Some(request))
     }
 
-    /// Takes body bytes from the buffer, up to `max` bytes in total.
+    /// Moves body bytes from the buffer to the request, until its body has `max` bytes.
     pub(crate) fn take_body(&mut self, request: &mut ReceivedRequest, max: usize) {
         let wanted = max.saturating_sub(request.body.len());
         let now = wanted.min(self.buffer.len());
         request.body.extend(self.buffer.drain(..now));
     }
 
-    /// Takes one chunk from the buffer, if it is complete. The last chunk is empty.
+    /// Takes one chunk of a chunked body from the buffer, or returns `None` if the chunk is
+    /// incomplete. The last chunk of a body is empty.
     pub(crate) fn take_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let size = httparse::parse_chunk_size(&self.buffer)
             .map_err(|_| io::Error::other("not the size of a chunk"))?;
@@ -194,15 +197,15 @@ impl RequestReader {
         Ok(Some(chunk))
     }
 
-    /// Waits until the next request or EOF arrives.
+    /// Waits until the client sends bytes or closes its end.
     pub(crate) async fn wait_readable(&mut self) {
         if self.buffer.is_empty() {
             let _ = self.reader.peek(&mut [0]).await;
         }
     }
 
-    /// Waits until the client closes its end. Never completes if the client sends another byte
-    /// first.
+    /// Waits until the client closes its end. If the client sends another byte first, this never
+    /// completes.
     pub(crate) async fn closed(&mut self) {
         let mut byte = [0];
         if let Ok(1..) = self.reader.peek(&mut byte).await {
@@ -210,7 +213,7 @@ impl RequestReader {
         }
     }
 
-    /// Drops the unparsed bytes.
+    /// Drops the received bytes that were not parsed yet.
     pub(crate) fn discard_buffer(&mut self) {
         self.buffer.clear();
     }

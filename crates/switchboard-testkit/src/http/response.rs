@@ -10,7 +10,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use super::fault::CannedResponse;
 use crate::scripted::{Chunk, error_line};
 
-/// The response cannot continue: the client has disconnected, or a fault cut the response.
+/// The response cannot continue, because the client has disconnected or a fault cut the response.
 #[derive(Debug)]
 pub(crate) struct ConnectionCut;
 
@@ -18,12 +18,12 @@ pub(crate) struct ConnectionCut;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SendRate {
     AtOnce,
-    /// In writes of `write_bytes` bytes, with a pause after each.
+    /// The response is sent in writes of at most `write_bytes` bytes, with a pause after each.
     Slow {
         write_bytes: usize,
         pause: Duration,
     },
-    /// The response is cut after this many bytes.
+    /// The response is cut after this many bytes, counted from the start of its head.
     CutAfter(usize),
 }
 
@@ -32,7 +32,7 @@ pub(super) enum SendRate {
 pub(crate) struct ResponseWriter {
     writer: OwnedWriteHalf,
     pub(super) rate: SendRate,
-    /// The status of the current response.
+    /// The HTTP status of the current response; `None` before its head is sent.
     pub(super) status: Option<u16>,
 }
 
@@ -80,14 +80,15 @@ impl ResponseWriter {
         let _ = self.writer.shutdown().await;
     }
 
-    /// Resets the connection. The reset is sent when the read half is dropped too.
+    /// Prepares a reset of the connection. The kernel sends the reset when the read half is dropped
+    /// too.
     pub(crate) fn reset(self) {
         let _ = self.writer.as_ref().set_zero_linger();
-        // Dropping the half would send a FIN first.
+        // Dropping the write half would send a FIN before the reset.
         self.writer.forget();
     }
 
-    /// Sends a complete response.
+    /// Sends a complete response with a fixed body.
     pub(crate) async fn send_response(
         &mut self,
         response: &CannedResponse,
@@ -103,7 +104,7 @@ impl ResponseWriter {
         self.send(&bytes).await
     }
 
-    /// Sends the head of a chunked response.
+    /// Sends the head of a response with a chunked body.
     pub(crate) async fn begin_chunks(
         &mut self,
         content_type: &str,
@@ -186,7 +187,7 @@ impl CannedResponse {
         .with("Content-Type", "application/json")
     }
 
-    /// A JSON-RPC error.
+    /// A response whose body is a JSON-RPC error.
     pub(crate) fn error(status: u16, id: &Value, code: i64, message: &str) -> Self {
         Self::json(status, error_line(id, code, message, None))
     }
@@ -197,7 +198,8 @@ impl CannedResponse {
     }
 }
 
-/// Encodes a chunk for an event stream. A line becomes an event with this id; bytes stay unchanged.
+/// Encodes a chunk for an event stream. A line becomes an event with this id; bytes are copied
+/// unchanged.
 pub(super) fn as_event(chunk: &Chunk, id: Option<&str>) -> Vec<u8> {
     let line = match chunk {
         Chunk::Bytes(bytes) => return bytes.clone(),

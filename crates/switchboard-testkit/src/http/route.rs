@@ -1,4 +1,4 @@
-//! Chooses how to handle a request, by transport and era.
+//! Chooses how to respond to a request, by transport and era.
 //!
 //! [`modern`] and [`legacy`] contain the rules of the eras; [`reply`] sends the responses.
 
@@ -21,7 +21,7 @@ use super::session::Session;
 use crate::scripted::{Message, Request};
 
 impl Connection {
-    /// Executes a request and responds to it. A `fault` replaces the response.
+    /// Executes a request and responds to it. A `fault` takes the place of the response.
     pub(super) async fn route(
         &mut self,
         received: &ReceivedRequest,
@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Responds to a notification or a response.
+    /// Responds with 202 to a notification or to a response of the client, or runs the fault.
     async fn accept(&mut self, fault: Option<&Fault>) -> Result<AfterResponse, ConnectionCut> {
         match fault {
             Some(fault) => self.run_fault(fault).await,

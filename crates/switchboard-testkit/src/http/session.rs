@@ -1,17 +1,17 @@
-//! Server-side sessions of the legacy revisions.
+//! Sessions of the legacy era, and the event streams of each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::event_log::{EventLog, EventLogReader};
 
-/// The number of the notification stream.
+/// The number of a session's notification stream. Response streams are numbered from 1.
 const NOTIFICATION_STREAM: u64 = 0;
 
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: String,
-    /// Messages that belong to no request.
+    /// The stream for messages that belong to no request.
     pub(super) notifications: Arc<EventLog>,
     streams: Mutex<SessionStreams>,
 }
@@ -35,7 +35,7 @@ impl Session {
         self.streams.lock().expect("the lock is not poisoned")
     }
 
-    /// Creates a stream for the response to one request.
+    /// Creates an event stream for the response to one request.
     pub(super) fn open_stream(&self) -> Arc<EventLog> {
         let mut streams = self.streams();
         streams.last += 1;
@@ -44,7 +44,8 @@ impl Session {
         stream
     }
 
-    /// Resumes a stream after the event with this id.
+    /// Returns a reader for the chunks after the event with this id. Returns `None` if the id is
+    /// invalid or its stream is unknown.
     pub(super) fn resume(&self, event: &str) -> Option<EventLogReader> {
         let (stream, number) = event.split_once('-')?;
         let (stream, number) = (stream.parse().ok()?, number.parse().ok()?);
@@ -55,7 +56,7 @@ impl Session {
         Some(stream.read_after(Some(number)))
     }
 
-    /// Ends all streams of the session.
+    /// Ends all event streams of the session.
     pub(super) fn end(&self) {
         self.notifications.finish();
         for stream in self.streams().open.values() {

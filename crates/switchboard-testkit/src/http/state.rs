@@ -1,4 +1,5 @@
-//! The state of a scripted HTTP server, and its runs. A restart starts a new run.
+//! The state of a scripted HTTP server. A part of it survives a restart, the rest belongs to one
+//! run of the server.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,13 +19,14 @@ use super::session::Session;
 use crate::script::{Era, Script};
 use crate::scripted::{Request, ScriptDriver, SharedState};
 
-/// Maximum number of recorded bytes.
+/// Maximum number of received bytes that are recorded. Later bytes are not.
 const MAX_RECORDED_BYTES: usize = 64 * 1024 * 1024;
-/// Attempts, and the pause between them, to bind a port that was just released.
+/// How often the server retries to bind a port that was just released, and the pause before each
+/// retry.
 const BIND_ATTEMPTS: u32 = 200;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
-/// The state that survives a restart.
+/// The part of an HTTP server's state that survives a restart.
 #[derive(Debug)]
 pub(super) struct HttpServerState {
     pub(super) script: Script,
@@ -45,7 +47,7 @@ struct Recorded {
     bytes: Vec<u8>,
 }
 
-/// Settings that the test changes while the server runs.
+/// Faults and other settings that the test changes while the server runs.
 #[derive(Debug, Default)]
 struct Settings {
     faults: ArmedFaults,
@@ -54,7 +56,7 @@ struct Settings {
     retry: Option<Duration>,
 }
 
-/// Counts an open connection or stream until it is dropped.
+/// Counts an open connection or stream from its creation until it is dropped.
 #[derive(Debug)]
 pub(super) struct OpenGuard {
     state: Arc<HttpServerState>,
@@ -106,7 +108,7 @@ impl HttpServerState {
 
 /// Recorded traffic.
 impl HttpServerState {
-    /// Records a request and returns its index.
+    /// Records a request and returns its index among the recorded requests.
     pub(super) fn record(&self, request: ReceivedRequest) -> usize {
         let index = {
             let requests = &mut self.recorded().requests;
@@ -151,7 +153,7 @@ impl HttpServerState {
         self.open_streams.load(Ordering::Relaxed)
     }
 
-    /// Counts an open notification stream.
+    /// Counts a notification stream as open until the returned guard is dropped.
     pub(super) fn count_stream(self: &Arc<Self>) -> OpenGuard {
         OpenGuard::new(self, |state| &state.open_streams)
     }
@@ -172,7 +174,7 @@ impl HttpServerState {
         self.settings().faults.disarm();
     }
 
-    /// Returns the armed fault for this trigger and request, if any.
+    /// Returns the armed fault that occurs now, if any, and counts the occurrence.
     pub(super) fn take_fault(
         &self,
         trigger: FaultTrigger,
@@ -189,7 +191,8 @@ impl HttpServerState {
         self.settings().bearer = token.map(str::to_owned);
     }
 
-    /// Returns the challenge for a request without the required token.
+    /// Returns the `WWW-Authenticate` challenge to a request without the required token; `None` if
+    /// the request is allowed.
     pub(super) fn challenge_to(&self, request: &ReceivedRequest) -> Option<String> {
         let token = self.settings().bearer.clone()?;
         let authorization = request.header("authorization");
@@ -209,7 +212,8 @@ impl HttpServerState {
         self.settings().retry = Some(retry);
     }
 
-    /// The `retry` field at the start of each legacy stream.
+    /// The delay in the `retry` field at the start of each legacy-era stream; `None`: no such
+    /// field.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.settings().retry
     }
@@ -218,13 +222,14 @@ impl HttpServerState {
         self.keeps_connections.send_replace(false);
     }
 
-    /// Waits until idle connections are no longer kept.
+    /// Waits until the test calls
+    /// [`HttpServer::close_idle_connections`](super::HttpServer::close_idle_connections).
     pub(super) async fn idle_connections_closed(&self) {
         let mut keeps = self.keeps_connections.subscribe();
         let _ = keeps.wait_for(|keeps| !keeps).await;
     }
 
-    /// The URL that a client of [`Mode::LegacySse`] posts to.
+    /// The URL that the server announces to a client of [`Mode::LegacySse`] for POST.
     pub(super) fn endpoint(&self, session: &str) -> String {
         let set = self.settings().endpoint.clone();
         set.unwrap_or_else(|| format!("/message?sessionId={session}"))
@@ -237,7 +242,8 @@ impl HttpServerState {
         self.script.era == Era::Modern
     }
 
-    /// Returns whether the script handles a probe without a session. Otherwise it is rejected.
+    /// Returns whether the script has its own behaviour for a `server/discover` probe without a
+    /// session. Other requests without a session are rejected.
     pub(super) fn handles_probe(&self, request: &Request) -> bool {
         let has_probe_fault = matches!(
             self.script.era,
@@ -247,18 +253,18 @@ impl HttpServerState {
             && (has_probe_fault || self.script.on.contains_key("server/discover"))
     }
 
-    /// Returns whether a stream starts with an empty event, as revision 2025-11-25 requires.
+    /// Returns whether an event stream starts with an empty event, as revision 2025-11-25 requires.
     pub(super) fn starts_with_empty_event(&self) -> bool {
         self.script.protocol_version.as_deref() == Some("2025-11-25")
     }
 }
 
-/// One run of the server; a restart drops it.
+/// The part of an HTTP server's state that ends with a stop or restart.
 #[derive(Debug)]
 pub(super) struct ServerRun {
     pub(super) driver: ScriptDriver,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
-    /// The only session of a server without session ids.
+    /// The session of all requests if the server gives out no session ids.
     common: Arc<Session>,
     ordinal: usize,
     last: AtomicU64,
@@ -281,7 +287,7 @@ impl ServerRun {
         self.sessions.lock().expect("the lock is not poisoned")
     }
 
-    /// Returns a name with this prefix that is unique per server.
+    /// Returns a name that starts with `prefix` and is unique over all runs of the server.
     pub(super) fn unique_name(&self, prefix: &str) -> String {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         format!("{prefix}-{}-{number}", self.ordinal)
@@ -302,7 +308,7 @@ impl ServerRun {
         Arc::clone(&self.common)
     }
 
-    /// The sessions that receive notifications.
+    /// The sessions that receive notifications in this transport mode.
     pub(super) fn listeners(&self, mode: Mode) -> Vec<Arc<Session>> {
         let sessions = || self.sessions().values().cloned().collect();
         match mode {
@@ -324,14 +330,14 @@ impl ServerRun {
         self.connections.lock().expect("the lock is not poisoned")
     }
 
-    /// Closes all connections; returns when they are closed.
+    /// Aborts all connections of this run; returns when they are closed.
     pub(super) async fn drop_connections(&self) {
         let mut connections = std::mem::take(&mut *self.connections());
         connections.shutdown().await;
     }
 
-    /// Aborts all tasks. The tasks and the run own each other, so dropping the run alone would leak
-    /// both.
+    /// Aborts all tokio tasks of this run. The tasks and the run own each other, so dropping the
+    /// run alone would leak both.
     pub(super) fn abort(&self) {
         self.connections().abort_all();
         self.driver.abort();
@@ -344,7 +350,7 @@ impl ServerRun {
     }
 }
 
-/// Accepts connections until the script ends the server.
+/// Runs the start steps, then accepts connections until the script ends the server.
 pub(super) async fn accept_loop(
     state: Arc<HttpServerState>,
     run: Arc<ServerRun>,
@@ -363,7 +369,7 @@ pub(super) async fn accept_loop(
 
 async fn accept(state: &Arc<HttpServerState>, run: &Arc<ServerRun>, listener: &TcpListener) {
     loop {
-        // The process may have too many open files. Retry until a connection closes.
+        // `accept` fails if the process has too many open files. Retry until a connection closes.
         let Ok((socket, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
@@ -380,7 +386,7 @@ async fn accept(state: &Arc<HttpServerState>, run: &Arc<ServerRun>, listener: &T
     }
 }
 
-/// Binds an address that the previous run may just have released.
+/// Binds an address. Retries, because the previous run may just have released it.
 pub(super) async fn bind(address: SocketAddr) -> TcpListener {
     let mut attempts = 0;
     loop {

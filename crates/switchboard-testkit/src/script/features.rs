@@ -1,9 +1,9 @@
 //! The features of a scripted server other than tools: resources, templates, prompts, completions
 //! and tasks, as data.
 //!
-//! Entries are sent verbatim, even if malformed. Some members are private to the server and never
-//! listed: `text`, `blob`, `contents` and `changes` of a resource, `text` of a template, `messages`
-//! of a prompt.
+//! Entries are sent verbatim in lists, even if malformed. The exception are members that tell the
+//! server what content to return: `text`, `blob`, `contents` and `changes` of a resource, `text` of
+//! a template, `messages` of a prompt. These members are not sent.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use super::{Era, Script};
 
 /// The values that a server suggests for one prompt argument or one template variable.
 ///
-/// If several completions match an argument and its context, their values are combined.
+/// If several completions match an argument and its context, the response contains the values of
+/// all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
@@ -22,26 +23,29 @@ pub struct Completion {
     pub of: String,
     /// The prompt argument or template variable.
     pub argument: String,
-    /// The candidates; only those that start with the typed text are sent.
+    /// The candidates. The response contains those that start with the text that the user has
+    /// typed.
     pub values: Vec<String>,
-    /// Applies only if `context.arguments` of the request has these values.
+    /// Argument values that `context.arguments` of the request must contain for this completion to
+    /// apply. Empty: always applies.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context: BTreeMap<String, String>,
 }
 
-/// How a modern server handles `subscriptions/listen`.
+/// How a server of the modern era handles `subscriptions/listen`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ListenOptions {
-    /// A filter in the format of the request: only its members are acknowledged. Absent: everything
-    /// that the capabilities declare is acknowledged.
+    /// A filter in the format of `subscriptions/listen`. The server acknowledges only requested
+    /// members that are also in this filter. Absent: it acknowledges every requested member that
+    /// its capabilities declare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted_filter: Option<Value>,
     /// Ends each listen request after this many notifications, not counting the acknowledgement.
     /// Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends_after: Option<u64>,
-    /// How the listen request then ends. Default `dropped`.
+    /// How a listen request ends after `endsAfter` notifications. Default `dropped`.
     pub ending: ListenEnding,
 }
 
@@ -49,13 +53,14 @@ pub struct ListenOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskOptions {
-    /// The poll interval for the client in milliseconds; null omits it. Default 1000.
+    /// The poll interval that the server suggests to the client, in milliseconds; null omits it.
+    /// Default 1000.
     pub poll_ms: Option<u64>,
-    /// The lifetime of a task in milliseconds; null: unlimited. A legacy client may override it.
-    /// Default null.
+    /// The lifetime of a task from its creation, in milliseconds; null: unlimited. A client of the
+    /// legacy era may request another lifetime. Default null.
     pub ttl_ms: Option<u64>,
-    /// If true, a step takes `pollMs` and the server sends a status notification after each step.
-    /// If false, a task advances one step per poll. Default false.
+    /// If true, each step of a task takes `pollMs` milliseconds, and the server sends a status
+    /// notification after each step. If false, a task advances one step per poll. Default false.
     pub advance_by_time: bool,
 }
 
@@ -73,29 +78,31 @@ impl Default for TaskOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ListenEnding {
-    /// Over HTTP the stream ends without a response; over stdio the server sends nothing more.
+    /// Over HTTP, the server ends the event stream without a response. Over stdio, it sends nothing
+    /// more for this request.
     #[default]
     Dropped,
-    /// The server sends the response to the request.
+    /// The server sends a result as the response to the `subscriptions/listen` request.
     Result,
-    /// The server sends `notifications/cancelled`.
+    /// The server sends `notifications/cancelled` with the id of the `subscriptions/listen`
+    /// request.
     Cancelled,
 }
 
-/// A burst of notifications.
+/// The same notification, sent many times to every client that subscribed to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Flood {
-    /// The resource in `notifications/resources/updated`. Absent: sends
-    /// `notifications/resources/list_changed`.
+    /// The resource in the notification. The method is `notifications/resources/updated` unless
+    /// `method` is set. Absent: the method is `notifications/resources/list_changed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
-    /// Sends this method instead.
+    /// The method of the notification. Absent: the method that follows from `uri`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// The number of notifications.
     pub count: u64,
-    /// The rate per second. Absent: as fast as the client reads.
+    /// Maximum number of notifications per second. Absent: as fast as the client reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u64>,
 }
@@ -112,7 +119,8 @@ impl Flood {
         }
     }
 
-    /// Sends a notification without parameters `count` times, as fast as the client reads.
+    /// Sends a notification of this method without parameters `count` times, as fast as the client
+    /// reads.
     pub fn of(method: &str, count: u64) -> Self {
         Self {
             uri: None,
@@ -122,7 +130,7 @@ impl Flood {
         }
     }
 
-    /// Limits the rate.
+    /// Limits the flood to `rate` notifications per second.
     pub fn per_second(self, rate: u64) -> Self {
         Self {
             per_second: Some(rate),
@@ -144,36 +152,38 @@ impl Script {
         self.raw_resource(json!({"uri": uri, "name": name, "mimeType": mime_type, "blob": base64}))
     }
 
-    /// Adds a text resource that ends with a counter, incremented on each read.
+    /// Adds a text resource whose content ends with a counter. Each read increments the counter.
     pub fn counter(self, uri: &str) -> Self {
         let mut counter = resource(uri, "count");
         insert(&mut counter, "changes", json!("onRead"));
         self.raw_resource(counter)
     }
 
-    /// Adds a text resource that ends with a counter, incremented every `every_ms` milliseconds.
-    /// Subscribers are notified.
+    /// Adds a text resource whose content ends with a counter. The counter is incremented and
+    /// subscribers are notified every `every_ms` milliseconds.
     pub fn clock(self, uri: &str, every_ms: u64) -> Self {
         let mut clock = resource(uri, "tick");
         insert(&mut clock, "changes", json!({"everyMs": every_ms}));
         self.raw_resource(clock)
     }
 
-    /// Adds a resource that is listed verbatim. `text` or `blob` is its content; `contents` is the
-    /// verbatim result of `resources/read`; `changes` is `"onRead"` or `{"everyMs": n}`.
+    /// Adds a resource whose members are sent verbatim, except those that define its content.
+    /// `text` or `blob` is the content; `contents` is sent verbatim in the result of
+    /// `resources/read`; `changes` is `"onRead"` or `{"everyMs": n}` and appends a counter to the
+    /// text.
     pub fn raw_resource(mut self, resource: Value) -> Self {
         self.resources.push(resource);
         self.declare_capabilities()
     }
 
-    /// Adds a template whose content lists the values of its variables.
+    /// Adds a template. The content of a matching URI lists the values of the template's variables.
     pub fn resource_template(self, template: &str) -> Self {
         let name = last_segment(template);
         self.raw_template(json!({"uriTemplate": template, "name": name, "mimeType": "text/plain"}))
     }
 
-    /// Adds a template that is listed verbatim. `text`, with its variables filled in, is its
-    /// content.
+    /// Adds a template whose members are sent verbatim, except `text`. `text`, with the template's
+    /// variables filled in, is the content of a matching URI.
     pub fn raw_template(mut self, template: Value) -> Self {
         self.resource_templates.push(template);
         self.declare_capabilities()
@@ -184,8 +194,8 @@ impl Script {
         self.raw_prompt(prompt(name))
     }
 
-    /// Adds a prompt that is listed verbatim. `messages`, with the arguments filled in, is the
-    /// result of `prompts/get`.
+    /// Adds a prompt whose members are sent verbatim, except `messages`. `messages`, with the
+    /// arguments filled in, is the result of `prompts/get`.
     pub fn raw_prompt(mut self, prompt: Value) -> Self {
         self.prompts.push(prompt);
         self.declare_capabilities()
@@ -201,7 +211,7 @@ impl Script {
         self.completion_when(of, argument, [], values)
     }
 
-    /// Suggests values if other arguments have the values of `context`.
+    /// Suggests values only if the other arguments in the request have the values of `context`.
     pub fn completion_when<'a>(
         mut self,
         of: &str,
@@ -222,9 +232,9 @@ impl Script {
         self.declare_capabilities()
     }
 
-    /// Adds the tool `research`, which runs as a task if the client supports tasks. Its arguments
-    /// are `topic`, `steps`, `ask` (requests input half way) and `fail` (ends with an error). Each
-    /// run counts as `ran research`.
+    /// Adds the tool `research`, which runs as a task if the client supports tasks. The arguments
+    /// of the tool are `topic`, `steps`, `ask` (requests input half way) and `fail` (ends with an
+    /// error). Each run increments the counter `ran research`.
     pub fn research(self) -> Self {
         self.raw_tool(super::tool("research"))
             .declare_capabilities()
@@ -236,7 +246,7 @@ impl Script {
         self
     }
 
-    /// Removes the capability to subscribe to resources.
+    /// Removes `subscribe` from the `resources` capability.
     pub fn without_subscribe(mut self) -> Self {
         if let Some(Value::Object(resources)) = self.capabilities.get_mut("resources") {
             resources.remove("subscribe");
@@ -244,21 +254,23 @@ impl Script {
         self
     }
 
-    /// Acknowledges only this filter of a `subscriptions/listen` request.
+    /// Makes the server acknowledge only the members of this filter in a `subscriptions/listen`
+    /// request.
     pub fn accepting_only(mut self, filter: Value) -> Self {
         self.listen_options.accepted_filter = Some(filter);
         self
     }
 
-    /// Ends each `subscriptions/listen` request after this many notifications.
+    /// Ends each `subscriptions/listen` request after this many notifications, in the way that
+    /// `ending` says.
     pub fn end_listen_after(mut self, notifications: u64, ending: ListenEnding) -> Self {
         self.listen_options.ends_after = Some(notifications);
         self.listen_options.ending = ending;
         self
     }
 
-    /// Adds the missing capabilities for the resources, prompts, completions and tasks of the
-    /// script.
+    /// Adds the capabilities that the resources, prompts, completions and tasks of the script need
+    /// and that are still missing.
     pub(super) fn declare_capabilities(mut self) -> Self {
         let has_resources = !self.resources.is_empty() || !self.resource_templates.is_empty();
         let mut tools = self.tools.iter();
@@ -307,8 +319,9 @@ pub fn resource(uri: &str, text: &str) -> Value {
     })
 }
 
-/// A well-formed prompt. `greet` takes a `name` and an optional `style`; `picture` returns an image
-/// and an embedded resource; any other name takes no arguments and returns one text.
+/// A well-formed prompt. The name selects its content: `greet` takes a `name` and an optional
+/// `style`; `picture` returns an image and an embedded resource; any other name takes no arguments
+/// and returns one text.
 pub fn prompt(name: &str) -> Value {
     /// A PNG of one pixel.
     const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";

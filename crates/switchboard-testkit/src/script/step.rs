@@ -1,4 +1,4 @@
-//! One action of a scripted server.
+//! The actions of a scripted server.
 //!
 //! In JSON a step is an object with one key, or a bare name if it has no parameters: `[{"delayMs":
 //! 50}, {"text": "done"}, "hang"]`.
@@ -12,10 +12,11 @@ use super::features::{Flood, ListenEnding};
 
 /// One action of a scripted server.
 ///
-/// Steps that respond (`default`, `reply`, `text`, `error`, …) need a request. In the start steps
-/// or for a notification they are an error in the script, which ends the server with exit code 70.
-/// In `raw`, `bytes` and `stderr`, `$ID` is replaced by the request's id and `$TOKEN` by its
-/// progress token, both as JSON.
+/// Steps that respond (`default`, `reply`, `text`, `error`, …) need a request. Among the start
+/// steps, the EOF steps or the steps for a notification they are an error in the script, which ends
+/// the server with exit code 70; only `default` is allowed for a notification. In `raw`, `bytes`
+/// and `stderr`, `$ID` is replaced by the request's id and `$TOKEN` by its progress token, both as
+/// JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -25,11 +26,12 @@ use super::features::{Flood, ListenEnding};
 pub enum Step {
     /// Responds to the request, or handles the notification, like a well-behaved server.
     Default,
-    /// Responds with this result, sent verbatim.
+    /// Responds to the request with this result, sent verbatim.
     Reply(Value),
-    /// Responds with a tool result of one text block; adds `resultType` for a modern request.
+    /// Responds with a tool result of one text block. For a request of the modern era, the result
+    /// has a `resultType`.
     Text(String),
-    /// Responds with an error.
+    /// Responds with a JSON-RPC error.
     Error {
         /// JSON-RPC error code.
         code: i64,
@@ -39,16 +41,19 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<Value>,
     },
-    /// Responds twice with this result.
+    /// Sends this result twice, as two responses with the same id.
     ReplyTwice(Value),
-    /// Responds with a tool result whose line has exactly this many bytes, without the line feed.
+    /// Responds with a tool result that makes the response line exactly this many bytes long,
+    /// without the line feed.
     ReplyOfSize(usize),
-    /// Responds with the last response of the client, as text; see [`Step::Request`].
+    /// Responds with the client's response to the last [`Step::Request`] that waited, as the text
+    /// of a tool result.
     ReplyWithResponse,
 
-    /// Writes a line verbatim.
+    /// Writes a line verbatim to the client.
     Raw(String),
-    /// Writes text without a line feed, not interleaved with other output.
+    /// Writes text without a line feed to the client. No other output comes between the
+    /// repetitions.
     Bytes {
         /// The text.
         text: String,
@@ -56,8 +61,8 @@ pub enum Step {
         #[serde(default = "once")]
         repeat: u64,
     },
-    /// Writes bytes without a line feed, not interleaved with other output. For bytes that JSON
-    /// text cannot contain.
+    /// Writes bytes without a line feed to the client, for bytes that JSON text cannot contain. No
+    /// other output comes between the repetitions.
     Hex {
         /// The bytes, as hexadecimal digits.
         data: HexBytes,
@@ -65,19 +70,19 @@ pub enum Step {
         #[serde(default = "once")]
         repeat: u64,
     },
-    /// Writes the environment to stdout, one `NAME=value` per line. Needs a process.
+    /// Writes the environment of the server to stdout, one `NAME=value` per line. Needs a process.
     PrintEnv,
     /// Writes a line to stderr.
     Stderr(String),
-    /// Floods stderr. The next step runs when all bytes are written, so stderr must be read. Needs
-    /// a process.
+    /// Writes many bytes to stderr. The next step runs when all bytes are written, so the client
+    /// must read stderr. Needs a process.
     StderrFlood {
         /// Number of bytes. Absent: unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
 
-    /// Sends a notification verbatim.
+    /// Sends a notification verbatim, regardless of subscriptions.
     Notify {
         /// The method.
         method: String,
@@ -86,8 +91,9 @@ pub enum Step {
         params: Option<Value>,
     },
     /// Sends a notification to each open `subscriptions/listen` whose filter matches, with the
-    /// subscription id. A legacy server sends it once, without an id;
-    /// `notifications/resources/updated` only to subscribers of the resource.
+    /// subscription id. If no such request is open, a server that supports the legacy era sends the
+    /// notification once, without an id. `notifications/resources/updated` goes only to subscribers
+    /// of the resource.
     Publish {
         /// The method.
         method: String,
@@ -95,23 +101,24 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         params: Option<Value>,
     },
-    /// Sends a progress notification; does nothing if the request has no progress token.
+    /// Sends a progress notification for the request; does nothing if the request has no progress
+    /// token.
     Progress {
-        /// The progress.
+        /// The `progress` value, sent verbatim.
         progress: Value,
-        /// The total.
+        /// The `total` value. Absent: not sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         total: Option<Value>,
-        /// The message.
+        /// The `message` value. Absent: not sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
     /// Sends a request to the client.
     Request(ServerRequest),
 
-    /// Waits, on the clock of the runtime.
+    /// Waits this many milliseconds, on the clock of the runtime.
     DelayMs(u64),
-    /// Never completes.
+    /// Waits until the client cancels the request, otherwise forever.
     Hang,
     /// Repeats steps.
     Repeat {
@@ -123,43 +130,48 @@ pub enum Step {
     },
     /// Runs steps concurrently with the steps that follow.
     Background(Vec<Step>),
-    /// Runs steps from the n-th run of this list on, counted from 1 per process.
+    /// Runs `steps` only from the n-th message on that the enclosing list of steps handles.
+    /// Messages are counted from 1, separately per key of the script and per process, connection or
+    /// HTTP restart.
     After {
-        /// The first run that includes the steps.
+        /// The number of the first message for which `steps` run.
         n: u64,
         /// The steps.
         steps: Vec<Step>,
     },
-    /// Runs steps up to the n-th run of this list, counted from 1 per process.
+    /// Runs `steps` only up to the n-th message that the enclosing list of steps handles. The count
+    /// is that of [`Step::After`].
     Until {
-        /// The last run that includes the steps.
+        /// The number of the last message for which `steps` run.
         n: u64,
         /// The steps.
         steps: Vec<Step>,
     },
-    /// Creates a marker file and runs steps; does nothing if the file exists. Works across
-    /// processes.
+    /// Runs `steps` if the marker file does not exist, and creates it first. Concurrent processes
+    /// with the same marker file run `steps` only once.
     Once {
-        /// The marker file.
+        /// The path of the marker file.
         marker: PathBuf,
         /// The steps.
         steps: Vec<Step>,
     },
 
-    /// Appends one line to this file. In memory: increments the counter of this name.
+    /// In a process, appends one line with the pid to the file of this name. In memory and over
+    /// HTTP, increments the counter of this name.
     Count(String),
     /// Writes a file.
     WriteFile {
-        /// The path, relative to the working directory; a leading `~/` is the home directory.
+        /// The path, relative to the working directory of the server; a leading `~/` is the home
+        /// directory.
         path: PathBuf,
-        /// The content.
+        /// The new content of the file.
         text: String,
     },
-    /// Replaces the tools; sends no notification.
+    /// Replaces all tools; sends no notification.
     SetTools(Vec<Value>),
-    /// Replaces the resources; sends no notification.
+    /// Replaces all resources; sends no notification.
     SetResources(Vec<Value>),
-    /// Replaces the prompts; sends no notification.
+    /// Replaces all prompts; sends no notification.
     SetPrompts(Vec<Value>),
     /// Changes the content of a resource and notifies its subscribers.
     SetResource {
@@ -168,32 +180,33 @@ pub enum Step {
         /// The new content.
         text: String,
     },
-    /// Sends a burst of notifications; completes when all are sent.
+    /// Sends the same notification many times; the next step runs when all are sent.
     Flood(Flood),
-    /// Ends every open `subscriptions/listen`.
+    /// Ends every open `subscriptions/listen` request in this way.
     EndListens(ListenEnding),
 
-    /// Exits with this code.
+    /// Ends the server with this exit code.
     Exit(i32),
-    /// Kills the server with SIGKILL. In memory: drops both streams.
+    /// Kills the server with SIGKILL. In memory, closes both streams.
     Abort,
     /// Closes stdout; the server keeps running.
     CloseStdout,
     /// Closes stdin, so that writes of the client fail. The server keeps running.
     CloseStdin,
-    /// Stops reading but keeps stdin open, so that writes of the client block.
+    /// Stops reading stdin but keeps it open, so that writes of the client block when the pipe is
+    /// full.
     StopReading,
     /// Writes a line to every inherited file descriptor above 2. Needs a process.
     WriteToInheritedFds,
     /// Ignores SIGTERM from now on. Needs a process.
     IgnoreTerm,
-    /// Stops the process with SIGSTOP. Needs a process.
+    /// Stops the process with SIGSTOP until it receives SIGCONT. Needs a process.
     StopSelf,
-    /// Starts a sleeping process that inherits the environment; completes when it is running. Needs
-    /// a process.
+    /// Starts a sleeping process that inherits the environment. The next step runs when the new
+    /// process is running. Needs a process.
     SpawnChild(Grandchild),
-    /// Starts two processes that each start two processes, and so on; completes at once. Needs a
-    /// process.
+    /// Starts two processes that each start two processes, and so on. The next step runs at once.
+    /// Needs a process.
     ForkBomb {
         /// Number of generations, which bounds the bomb: n generations are 2^(n+1) - 2 processes.
         generations: u32,
@@ -204,7 +217,7 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerRequest {
-    /// The id. Absent: `server-1`, `server-2`, …
+    /// The JSON-RPC id. Absent: `server-1`, `server-2`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Value>,
     /// The method.
@@ -212,23 +225,25 @@ pub struct ServerRequest {
     /// The parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Value>,
-    /// Waits for the response; see [`Step::ReplyWithResponse`]. Default false.
+    /// If true, the next step runs only when the client has responded; see
+    /// [`Step::ReplyWithResponse`]. Default false.
     #[serde(default, rename = "await")]
     pub wait: bool,
 }
 
-/// A sleeping process that the server starts.
+/// How the step [`Step::SpawnChild`] starts its sleeping process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Grandchild {
-    /// Runs in its own session and process group. Default false.
+    /// Starts the process in its own session and process group. Default false.
     pub setsid: bool,
-    /// Starts through an intermediate process that exits, so that the process becomes an orphan in
-    /// its own session. Default false.
+    /// Starts the process through an intermediate process that exits. The sleeping process is then
+    /// an orphan in its own session. Default false.
     pub double_fork: bool,
-    /// Keeps the server's stdout open, so that its reader sees no EOF. Default false.
+    /// Gives the server's stdout to the process, so that the client sees no EOF on stdout while the
+    /// process runs. Default false.
     pub hold_stdout: bool,
-    /// How long the process sleeps. Default 300.
+    /// How many seconds the process sleeps. Default 300.
     pub seconds: u64,
 }
 
@@ -275,7 +290,7 @@ impl From<HexBytes> for String {
 }
 
 impl Step {
-    /// This step, or the first step inside it, that needs a real process.
+    /// Returns this step, or the first step nested in it, that works only in a child process.
     pub(crate) fn first_process_step(&self) -> Option<&Self> {
         match self {
             Self::PrintEnv

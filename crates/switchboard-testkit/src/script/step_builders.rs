@@ -13,7 +13,7 @@ impl Step {
         Self::Text(text.to_owned())
     }
 
-    /// Responds with an error without data.
+    /// Responds with a JSON-RPC error without data.
     pub fn error(code: i64, message: &str) -> Self {
         Self::Error {
             code,
@@ -22,17 +22,17 @@ impl Step {
         }
     }
 
-    /// Writes a line verbatim.
+    /// Writes a line verbatim to the client.
     pub fn raw(line: &str) -> Self {
         Self::Raw(line.to_owned())
     }
 
-    /// Writes text without a line feed.
+    /// Writes text without a line feed to the client.
     pub fn bytes(text: &str) -> Self {
         Self::repeated_bytes(text, 1)
     }
 
-    /// Writes text without a line feed, `repeat` times.
+    /// Writes text without a line feed to the client, `repeat` times.
     pub fn repeated_bytes(text: &str, repeat: u64) -> Self {
         Self::Bytes {
             text: text.to_owned(),
@@ -40,7 +40,7 @@ impl Step {
         }
     }
 
-    /// Writes bytes without a line feed.
+    /// Writes bytes without a line feed to the client.
     pub fn binary(data: &[u8]) -> Self {
         Self::Hex {
             data: HexBytes(data.to_vec()),
@@ -53,7 +53,7 @@ impl Step {
         Self::Stderr(line.to_owned())
     }
 
-    /// Waits.
+    /// Waits for this long, on the clock of the runtime.
     pub fn delay(time: Duration) -> Self {
         Self::DelayMs(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     }
@@ -66,22 +66,22 @@ impl Step {
         }
     }
 
-    /// Announces that the tools have changed, see [`Step::Publish`].
+    /// Sends `notifications/tools/list_changed` as [`Step::Publish`] does.
     pub fn tools_changed() -> Self {
         Self::publish("notifications/tools/list_changed", None)
     }
 
-    /// Announces that the resources have changed, see [`Step::Publish`].
+    /// Sends `notifications/resources/list_changed` as [`Step::Publish`] does.
     pub fn resources_changed() -> Self {
         Self::publish("notifications/resources/list_changed", None)
     }
 
-    /// Announces that the prompts have changed, see [`Step::Publish`].
+    /// Sends `notifications/prompts/list_changed` as [`Step::Publish`] does.
     pub fn prompts_changed() -> Self {
         Self::publish("notifications/prompts/list_changed", None)
     }
 
-    /// Announces to the subscribers that a resource was updated.
+    /// Sends `notifications/resources/updated` for this URI to the subscribers of the resource.
     pub fn resource_updated(uri: &str) -> Self {
         Self::publish("notifications/resources/updated", Some(json!({"uri": uri})))
     }
@@ -101,7 +101,7 @@ impl Step {
         }
     }
 
-    /// Reports progress without total and message.
+    /// Sends a progress notification without `total` and `message`.
     pub fn progress(progress: impl Into<Value>) -> Self {
         Self::Progress {
             progress: progress.into(),
@@ -141,7 +141,7 @@ impl Step {
         Self::Background(steps.into_iter().collect())
     }
 
-    /// Runs steps from the n-th run of this list on.
+    /// Runs `steps` only from the n-th message on, see [`Step::After`].
     pub fn after(n: u64, steps: impl IntoIterator<Item = Self>) -> Self {
         Self::After {
             n,
@@ -149,7 +149,7 @@ impl Step {
         }
     }
 
-    /// Runs steps up to the n-th run of this list.
+    /// Runs `steps` only up to the n-th message, see [`Step::Until`].
     pub fn until(n: u64, steps: impl IntoIterator<Item = Self>) -> Self {
         Self::Until {
             n,
@@ -157,7 +157,7 @@ impl Step {
         }
     }
 
-    /// Runs steps once across all processes.
+    /// Runs `steps` once across all processes that share the marker file, see [`Step::Once`].
     pub fn once(marker: impl Into<PathBuf>, steps: impl IntoIterator<Item = Self>) -> Self {
         Self::Once {
             marker: marker.into(),
@@ -165,17 +165,18 @@ impl Step {
         }
     }
 
-    /// Appends one line to this file; in memory, increments the counter of this name.
+    /// Appends one line to the file of this name in a process; in memory, increments the counter of
+    /// this name.
     pub fn count(name: impl AsRef<Path>) -> Self {
         Self::Count(name.as_ref().to_string_lossy().into_owned())
     }
 
-    /// Starts a process that stays in the server's process group.
+    /// Starts a sleeping process that stays in the server's process group.
     pub fn spawn_in_group() -> Self {
         Self::SpawnChild(Grandchild::default())
     }
 
-    /// Starts a process in its own session.
+    /// Starts a sleeping process in its own session.
     pub fn spawn_in_own_session() -> Self {
         Self::SpawnChild(Grandchild {
             setsid: true,

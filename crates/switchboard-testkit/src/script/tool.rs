@@ -1,4 +1,4 @@
-//! Definitions of the built-in tools.
+//! The definitions of the tools that a scripted server implements itself.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The resources, templates, prompts and tasks of a server, which can change while it runs.
 //!
-//! All connections and restarts of an in-memory or HTTP server share one catalog; a process has its
-//! own. Invariant: the lock is never held across an await.
+//! All connections and restarts of an in-memory or HTTP server share one catalog; a child process
+//! has its own. Invariant: the lock of the catalog is never held across an await.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -21,12 +21,14 @@ pub(crate) struct Catalog {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The entries of the last script. Loading a different script replaces the current entries.
+    /// The entries of the script that was loaded last. Loading a script with different entries
+    /// replaces the current ones.
     from_script: Option<CatalogEntries>,
     current: CatalogEntries,
-    /// How often each self-changing resource has changed, by URI.
+    /// How often each resource with `changes` has changed, by URI.
     change_counts: HashMap<String, u64>,
-    /// Number of started requests, by method and by method and name.
+    /// Number of started requests, by method (`tools/call`) and by method and name (`tools/call
+    /// echo`).
     counts: BTreeMap<String, u64>,
 }
 
@@ -42,8 +44,8 @@ impl Catalog {
         self.state.lock().expect("the lock is not poisoned")
     }
 
-    /// Loads the entries of the script. Keeps the current entries if the previous script had the
-    /// same ones.
+    /// Loads the entries of the script. If the script loaded before had equal entries, the current
+    /// entries stay, with all changes made to them.
     pub(super) fn load(&self, script: &Script) {
         let entries = CatalogEntries {
             resources: script.resources.clone(),
@@ -110,7 +112,7 @@ impl Catalog {
         true
     }
 
-    /// Whether the URI is a resource or matches a template.
+    /// Returns whether a resource has this URI or a template matches it.
     pub(super) fn has(&self, uri: &str) -> bool {
         let state = self.state();
         let mut resources = state.current.resources.iter();
@@ -119,7 +121,8 @@ impl Catalog {
             || templates.any(|template| template_text(template, uri).is_some())
     }
 
-    /// The `contents` of the resource or template at this URI.
+    /// The `contents` that `resources/read` returns for this URI; `None` if no resource or template
+    /// has it. Increments the counter of a resource that changes on each read.
     pub(super) fn read(&self, uri: &str) -> Option<Value> {
         let mut state = self.state();
         let State {
@@ -195,7 +198,7 @@ fn has_uri(resource: &Value, uri: &str) -> bool {
     resource.get("uri").is_some_and(|found| found == uri)
 }
 
-/// The content of a template at this URI; `None` if the URI does not match.
+/// The content that a template gives for this URI; `None` if the URI does not match the template.
 fn template_text(template: &Value, uri: &str) -> Option<String> {
     let pattern = template.get("uriTemplate")?.as_str()?;
     let variables = match_template(pattern, uri)?;
@@ -233,7 +236,7 @@ fn match_template(template: &str, uri: &str) -> Option<BTreeMap<String, String>>
     (template == uri).then_some(variables)
 }
 
-/// Replaces each `{name}` by its value.
+/// Replaces each `{name}` in `text` by the value of that name.
 pub(super) fn fill_placeholders(text: &str, values: &BTreeMap<String, String>) -> String {
     let mut filled = text.to_owned();
     for (name, value) in values {

@@ -1,6 +1,6 @@
-//! Default handling of messages for which the script has no steps, as by a well-behaved server.
+//! How a well-behaved server handles the messages for which the script has no steps.
 //!
-//! Computes responses and does not send them.
+//! This module computes responses and does not send them.
 
 mod completion;
 mod listing;
@@ -27,7 +27,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// The default handling of a request.
+/// How the server handles a request for which the script has no steps.
 #[derive(Debug)]
 pub(super) enum DefaultResponse {
     Result(Value),
@@ -36,23 +36,23 @@ pub(super) enum DefaultResponse {
         message: String,
         data: Option<Value>,
     },
-    /// Sends the result after a delay.
+    /// Sends the result after `time`.
     Sleep {
         time: Duration,
         result: Value,
     },
-    /// Acknowledges a `subscriptions/listen` with this filter.
+    /// Acknowledges a `subscriptions/listen` with this filter, then waits until it ends.
     Listen {
         filter: Value,
     },
-    /// Subscribes a legacy client to a resource.
+    /// Subscribes a client of the legacy era to a resource.
     Subscribe {
         uri: String,
     },
     Unsubscribe {
         uri: String,
     },
-    /// Waits for a task and sends its result.
+    /// Waits until a task has ended and sends its result.
     AwaitTask {
         id: String,
     },
@@ -65,7 +65,7 @@ pub(super) enum DefaultResponse {
     Exit(i32),
 }
 
-/// An effect of a tool call in addition to its result.
+/// What a tool call does in addition to its result.
 #[derive(Debug)]
 pub(super) enum SideEffect {
     Announce {
@@ -73,7 +73,7 @@ pub(super) enum SideEffect {
         params: Option<Value>,
     },
     Flood(Flood),
-    /// Notifies the client about the progress of a task.
+    /// Notifies the client after each step of a task.
     NotifyTask {
         id: String,
         modern: bool,
@@ -90,7 +90,7 @@ impl DefaultResponse {
     }
 }
 
-/// Handles a notification; only a cancellation has an effect.
+/// Handles a notification. Only `notifications/cancelled` has an effect: it cancels the request.
 pub(super) fn handle_notification(state: &ServerState, notification: &Request) {
     if notification.method == "notifications/cancelled"
         && let Some(id) = notification.params.get("requestId")
@@ -99,7 +99,7 @@ pub(super) fn handle_notification(state: &ServerState, notification: &Request) {
     }
 }
 
-/// Returns whether the server handles the request by the modern revision.
+/// Returns whether the server handles the request by the rules of the modern era.
 pub(super) fn is_modern(script: &Script, request: &Request) -> bool {
     match script.era {
         Era::Modern => true,
@@ -108,12 +108,12 @@ pub(super) fn is_modern(script: &Script, request: &Request) -> bool {
     }
 }
 
-/// Returns a tool result of one text block.
+/// Returns a tool result of one text block, with a `resultType` if `modern`.
 pub(super) fn text_result(text: &str, modern: bool) -> Value {
     complete(json!({"content": [{"type": "text", "text": text}]}), modern)
 }
 
-/// Returns the default handling of a request.
+/// Computes how the server handles a request by default.
 pub(super) fn respond(state: &ServerState, request: &Request) -> DefaultResponse {
     let script = state.script();
     let modern = is_modern(&script, request);
@@ -145,7 +145,8 @@ pub(super) fn respond(state: &ServerState, request: &Request) -> DefaultResponse
     }
 }
 
-/// Handles a method of a capability other than tools; `None` if the server lacks the capability.
+/// Handles a method of a capability other than tools. Returns `None` if the server lacks the
+/// capability or the method is unknown.
 fn respond_for_capability(
     state: &ServerState,
     request: &Request,
@@ -178,9 +179,10 @@ fn unknown_method(method: &str) -> DefaultResponse {
     DefaultResponse::error(METHOD_NOT_FOUND, format!("method not found: {method}"))
 }
 
-/// Returns the error of a modern server for a request with missing or wrong `_meta`.
+/// Returns the error response of the modern era to a request with missing or wrong `_meta`; `None`
+/// if `_meta` is correct.
 fn reject_missing_meta(script: &Script, request: &Request) -> Option<DefaultResponse> {
-    // These methods do not exist in the modern revision, so `_meta` does not matter.
+    // These methods do not exist in the modern era, so `_meta` does not matter.
     if matches!(request.method.as_str(), "initialize" | "ping") {
         return Some(unknown_method(&request.method));
     }
@@ -242,7 +244,7 @@ fn discover(script: &Script) -> Value {
     complete(result, true)
 }
 
-/// Adds `resultType`, which only the modern revision has.
+/// Adds `resultType` to a result if `modern`. The legacy era has no such member.
 fn complete(mut result: Value, modern: bool) -> Value {
     if modern {
         insert(&mut result, "resultType", Some(&"complete"));

@@ -1,7 +1,7 @@
 //! Plays a script message by message, for transports that are not line streams.
 //!
-//! The caller passes each message and the output for its response. Invariant: a request is counted
-//! when its handler starts, not when the request arrives.
+//! The transport passes each message together with the output for its response. Invariant: a
+//! request is counted when its handler starts, not when the request arrives.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use super::state::ServerState;
 use super::{SerialQueue, ServerExit, choose_steps, defaults};
 use crate::script::Script;
 
-/// One run of a server, from a start to the next restart.
+/// One run of a scripted HTTP server, from its start to its stop or restart.
 #[derive(Debug)]
 pub(crate) struct ScriptDriver {
     state: Arc<ServerState>,
@@ -24,7 +24,7 @@ pub(crate) struct ScriptDriver {
 }
 
 impl ScriptDriver {
-    /// Creates run number `ordinal`, which records its traffic in `shared`.
+    /// Creates run number `ordinal` of the server whose runs share `shared`.
     pub(crate) fn new(script: Script, shared: &Arc<SharedState>, ordinal: usize) -> Self {
         let platform = Platform::memory(Arc::clone(shared), ordinal);
         let state = Arc::new(ServerState::new(script, tokio::io::sink(), platform));
@@ -35,7 +35,7 @@ impl ScriptDriver {
         }
     }
 
-    /// Runs the start steps. Their output is discarded.
+    /// Runs the start steps of the script. What these steps write is discarded.
     pub(crate) async fn begin(&self) {
         let script = self.state.script();
         self.state.start_clocks();
@@ -44,13 +44,14 @@ impl ScriptDriver {
             .await;
     }
 
-    /// Returns whether the server handles the request by the modern revision.
+    /// Returns whether the server handles the request by the rules of the modern era.
     pub(crate) fn is_modern(&self, request: &Request) -> bool {
         defaults::is_modern(&self.state.script(), request)
     }
 
-    /// Spawns the handler of a request, which calls `output.finish()` at its end. `scope`
-    /// distinguishes requests with equal ids. The receiver completes when the handler starts.
+    /// Spawns the handler of a request, which calls `output.finish()` at its end. `scope` is the id
+    /// of the client's session and distinguishes requests with equal ids. The receiver completes
+    /// when the handler starts.
     pub(crate) fn start_request(
         &self,
         scope: &str,
@@ -89,7 +90,8 @@ impl ScriptDriver {
         has_begun
     }
 
-    /// Spawns the handler of a notification.
+    /// Spawns the handler of a notification if the script has steps for it. Otherwise only a
+    /// cancellation has an effect.
     pub(crate) fn handle_notification(
         &self,
         scope: &str,
@@ -129,7 +131,7 @@ impl ScriptDriver {
         self.state.cancel(&scoped(scope, id));
     }
 
-    /// Sends a notification to each open subscription.
+    /// Sends a notification to each open `subscriptions/listen` request whose filter matches.
     pub(crate) async fn publish(&self, method: &str, params: &Value) {
         let _ = self.state.publish(method, Some(params)).await;
     }

@@ -1,4 +1,4 @@
-//! Runs the steps of one message.
+//! Runs the steps that the script has for one message.
 
 mod replies;
 mod task;
@@ -20,28 +20,29 @@ use super::state::{CHUNK_BYTES, ServerState, StepsStopped};
 use super::{ServerExit, notification_line};
 use crate::script::Step;
 
-/// Runs the steps of one message.
+/// Runs the steps for one message, or the start or EOF steps.
 #[derive(Debug, Clone)]
 pub(super) struct Handler {
     state: Arc<ServerState>,
     /// The request or notification; `None` for the start steps and the EOF steps.
     request: Option<Request>,
-    /// How often this list of steps has been started, counted from 1.
+    /// How often the script's list of these steps has been started, this time included.
     occurrence: u64,
     /// True after the client cancelled the request.
     cancelled: watch::Receiver<bool>,
-    /// The client's response to the last request of this handler.
+    /// The client's response to the last request for which this handler waited; see
+    /// [`Step::Request`].
     last_response: Option<Value>,
-    /// Where the handler writes; `None`: stdout.
+    /// Where the handler writes; `None`: to stdout.
     output: Option<Arc<dyn HandlerOutput>>,
-    /// The session of a legacy client; empty if each connection is a session.
+    /// The session id of a legacy-era client; empty if each connection is its own session.
     scope: String,
 }
 
 type Run<'a> = Pin<Box<dyn Future<Output = Result<(), StepsStopped>> + Send + 'a>>;
 
 impl Handler {
-    /// A handler for steps that no message triggered.
+    /// Creates a handler for the start or EOF steps, which no message triggers.
     pub(super) fn without_request(state: &Arc<ServerState>) -> Self {
         Self {
             state: Arc::clone(state),
@@ -68,7 +69,7 @@ impl Handler {
         }
     }
 
-    /// Writes to `output` instead of stdout, for the client of session `scope`.
+    /// Makes the handler write to `output` instead of stdout, for the client of session `scope`.
     pub(super) fn with_output(self, output: Arc<dyn HandlerOutput>, scope: &str) -> Self {
         Self {
             output: Some(output),
@@ -85,7 +86,8 @@ impl Handler {
         }
     }
 
-    /// Runs steps in order until one fails.
+    /// Runs steps in order. Stops before the next step if a step fails or the client cancels the
+    /// request.
     pub(super) fn run<'a>(&'a mut self, steps: &'a [Step]) -> Run<'a> {
         Box::pin(async move {
             for step in steps {
@@ -169,7 +171,7 @@ impl Handler {
         }
     }
 
-    /// Runs a step that writes anything but a response.
+    /// Runs a step that writes to the client or to stderr, but is not a response.
     async fn run_output_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         match step {
             Step::Raw(line) => self.write_line(&self.fill_placeholders(line)).await,
@@ -203,7 +205,7 @@ impl Handler {
         }
     }
 
-    /// Runs a step that waits, or that contains steps.
+    /// Runs a step that waits or that contains other steps.
     async fn run_flow_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         match step {
             Step::DelayMs(time) => {
@@ -223,7 +225,8 @@ impl Handler {
         }
     }
 
-    /// Runs a step that changes tools, resources or prompts, or notifies listeners.
+    /// Runs a step that changes tools, resources or prompts, or that sends to or ends
+    /// subscriptions.
     async fn run_catalog_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         let catalog = self.state.platform.catalog();
         match step {
@@ -265,7 +268,7 @@ impl Handler {
         Ok(())
     }
 
-    /// Runs a step that affects the process, its children or files.
+    /// Runs a step that affects the process, child processes or files.
     async fn run_process_step(&mut self, step: &Step) -> Result<(), StepsStopped> {
         let platform = &self.state.platform;
         match step {
@@ -297,7 +300,7 @@ impl Handler {
         }
     }
 
-    /// Writes bytes `times` times.
+    /// Writes `bytes` `times` times in a row.
     async fn write(&self, bytes: &[u8], times: u64) -> Result<(), StepsStopped> {
         let Some(output) = &self.output else {
             return self.state.write(bytes, times).await;
@@ -341,7 +344,8 @@ impl Handler {
                 .await
                 .is_err()
             {
-                // The sender is gone, so the request can no longer be cancelled.
+                // The sender of the cancellation was dropped, so the request can no longer be
+                // cancelled.
                 std::future::pending::<()>().await;
             }
         };
@@ -367,7 +371,7 @@ impl Handler {
         while times.is_none_or(|times| done < times) {
             self.run(steps).await?;
             done += 1;
-            // Yield, so that a loop without waits does not starve other tasks.
+            // Yield, so that a repetition without waits does not starve other tokio tasks.
             tokio::task::yield_now().await;
         }
         Ok(())

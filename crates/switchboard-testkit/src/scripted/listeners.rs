@@ -1,8 +1,9 @@
-//! The clients that receive notifications, and the filter of each.
+//! The clients that receive notifications, and what each has subscribed to.
 //!
-//! A modern client listens with an open `subscriptions/listen` request, a legacy client with its
-//! session. Invariant: a modern client receives only the notifications in its filter, and a legacy
-//! client receives updates only of the resources that it subscribed to.
+//! A client of the modern era listens with an open `subscriptions/listen` request, a client of the
+//! legacy era with its session. Invariant: a modern-era client receives only the notifications in
+//! its filter, and a legacy-era client receives updates only of the resources that it subscribed
+//! to.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard};
@@ -24,7 +25,7 @@ pub(super) const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const TASKS: &str = "notifications/tasks";
 pub(super) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
-/// The clients that receive notifications.
+/// All clients of one server that receive notifications.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     /// The open `subscriptions/listen` requests, oldest first.
@@ -33,36 +34,36 @@ pub(super) struct Listeners {
     legacy_clients: Vec<LegacyClient>,
 }
 
-/// An open `subscriptions/listen` request.
+/// An open `subscriptions/listen` request of a modern-era client.
 #[derive(Debug)]
 struct Listen {
     id: Value,
-    /// Where its notifications go; `None`: stdout.
+    /// Where the server writes notifications for this request; `None`: to stdout.
     output: Option<Arc<dyn HandlerOutput>>,
-    /// The acknowledged filter.
+    /// The filter that the server acknowledged.
     filter: Value,
-    /// Number of notifications sent so far.
+    /// Number of notifications sent for this request so far.
     delivered: u64,
-    /// Ends the request. The handler of the request receives how to end it.
+    /// Ends the request: tells the handler of the request in which way to end it.
     end: oneshot::Sender<ListenEnding>,
 }
 
-/// A legacy client.
+/// A client session of the legacy era.
 #[derive(Debug)]
 struct LegacyClient {
     scope: String,
-    /// Where its notifications go; `None`: stdout.
+    /// Where the server writes notifications for this client; `None`: to stdout.
     output: Option<Arc<dyn HandlerOutput>>,
-    /// The resources that it subscribed to.
+    /// The URIs of the resources that the client subscribed to.
     subscribed_uris: BTreeSet<String>,
 }
 
 /// One destination of a notification.
 struct Recipient {
     output: Option<Arc<dyn HandlerOutput>>,
-    /// The subscription id to add; `None` for a legacy client.
+    /// The subscription id to add to the notification; `None` for a legacy-era client.
     id: Option<Value>,
-    /// Set if the listen request ends after this notification.
+    /// Set if the `subscriptions/listen` request ends after this notification.
     end: Option<oneshot::Sender<ListenEnding>>,
 }
 
@@ -83,7 +84,7 @@ impl Listen {
                 let task_ids = self.filter.get("taskIds").and_then(Value::as_array);
                 task_ids.is_some_and(|ids| ids.iter().any(|listed| Some(listed) == id))
             }
-            // A script may send other methods. They go to every client.
+            // Methods without a filter member, which only a script can send, go to every client.
             _ => true,
         }
     }
@@ -180,14 +181,14 @@ impl ServerState {
         self.listeners.lock().expect("the lock is not poisoned")
     }
 
-    /// Registers the sender of a legacy request.
+    /// Registers the client of a legacy-era request as a recipient of notifications, if it is new.
     pub(super) fn register_client(
         &self,
         scope: &str,
         request: &Request,
         output: Option<&Arc<dyn HandlerOutput>>,
     ) {
-        // A probe does not start a session.
+        // A `server/discover` probe does not start a session.
         if request.method == "server/discover" || is_modern(&self.script(), request) {
             return;
         }
@@ -252,7 +253,7 @@ impl ServerState {
         self.platform.notify_change();
     }
 
-    /// The URIs of all current subscriptions; a URI appears once per subscriber.
+    /// The URIs of all current resource subscriptions. A URI with two subscribers appears twice.
     pub(super) fn subscribed(&self) -> Vec<String> {
         let mut listeners = self.listeners();
         listeners.remove_closed();
@@ -268,7 +269,7 @@ impl ServerState {
         listens.chain(legacy_clients).map(str::to_owned).collect()
     }
 
-    /// The acknowledged filter of each open `subscriptions/listen`.
+    /// The filter that the server acknowledged for each open `subscriptions/listen` request.
     pub(super) fn listens(&self) -> Vec<Value> {
         let mut listeners = self.listeners();
         listeners.remove_closed();
@@ -300,8 +301,8 @@ impl Listeners {
 
 /// Sending.
 impl ServerState {
-    /// Sends a notification to each open listen request whose filter matches, with its subscription
-    /// id. Returns whether any listen request is open.
+    /// Sends a notification, with the subscription id, to each open `subscriptions/listen` request
+    /// whose filter matches. Returns whether any such request was open, even if no filter matched.
     pub(super) async fn publish(
         &self,
         method: &str,
@@ -321,7 +322,7 @@ impl ServerState {
         Ok(has_listens)
     }
 
-    /// Sends a notification to every client that subscribed to it, in either era.
+    /// Sends a notification to every client of either era that subscribed to it.
     pub(super) async fn announce(
         &self,
         method: &str,
@@ -385,7 +386,7 @@ impl ServerState {
                 Some(id) => notification_line(method, Some(&with_subscription_id(params, id))),
                 None => notification_line(method, params),
             };
-            // Ignore errors: the client may just have disconnected.
+            // An HTTP client may just have disconnected, so ignore errors of its output.
             match (output, &id) {
                 (Some(output), Some(_)) => _ = output.put(Chunk::Line(line)).await,
                 (Some(output), None) => _ = output.put_notification(Chunk::Line(line)).await,
@@ -412,14 +413,15 @@ impl ServerState {
             self.announce(method, params.as_ref()).await?;
             match pause {
                 Some(pause) => tokio::time::sleep(pause).await,
-                // Yield, so that a flood without a rate does not starve other tasks.
+                // Yield, so that a flood without a rate does not starve other tokio tasks.
                 None => tokio::task::yield_now().await,
             }
         }
         Ok(())
     }
 
-    /// Spawns a task for each resource that changes periodically.
+    /// Spawns a tokio task for each resource that changes periodically. It increments the counter
+    /// of the resource and notifies the subscribers.
     pub(super) fn start_clocks(self: &Arc<Self>) {
         for (uri, period) in self.platform.catalog().clocks() {
             let state = Arc::clone(self);
@@ -441,7 +443,7 @@ fn at_least_one(rate: u64) -> u32 {
     u32::try_from(rate).unwrap_or(u32::MAX).max(1)
 }
 
-/// The parameters with the subscription id in `_meta`.
+/// Returns the parameters with the subscription id added to `_meta`.
 fn with_subscription_id(params: Option<&Value>, id: &Value) -> Value {
     let mut params = params.cloned().unwrap_or_else(|| json!({}));
     if let Some(params) = params.as_object_mut() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A line from the client.
+/// A parsed line from the client.
 #[derive(Debug)]
 pub(crate) enum Message {
     Request(Request),
@@ -10,7 +10,7 @@ pub(crate) enum Message {
         method: String,
         params: Value,
     },
-    /// The complete response to a request of the server.
+    /// A complete JSON-RPC response of the client to a request of the server.
     Response(Value),
     Invalid {
         code: i64,
@@ -18,7 +18,7 @@ pub(crate) enum Message {
     },
 }
 
-/// A request from the client; a notification has a null id.
+/// A request or notification from the client. A notification has a null id.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) id: Value,

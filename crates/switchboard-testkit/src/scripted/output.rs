@@ -1,16 +1,16 @@
-//! The output of a handler whose server does not write to stdout, such as an HTTP server.
+//! Where a handler writes if its server does not write to stdout, such as an HTTP server.
 
 use std::fmt;
 use std::pin::Pin;
 
 use super::state::StepsStopped;
 
-/// A unit of handler output.
+/// A piece of handler output.
 #[derive(Debug, Clone)]
 pub(crate) enum Chunk {
-    /// A message, or any other line that the script sends instead.
+    /// A message, or any other line that the script sends, without the line feed.
     Line(String),
-    /// Bytes outside of any message.
+    /// Bytes that are written as they are, without a line feed.
     Bytes(Vec<u8>),
 }
 
@@ -20,11 +20,11 @@ pub(crate) type WriteFuture<'a> =
 
 /// The output of one handler.
 pub(crate) trait HandlerOutput: fmt::Debug + Send + Sync {
-    /// Queues output that belongs to the request; waits while the queue is full.
+    /// Queues output that belongs to the handler's request; waits while the queue is full.
     fn put(&self, chunk: Chunk) -> WriteFuture<'_>;
     /// Queues output that belongs to no request.
     fn put_notification(&self, chunk: Chunk) -> WriteFuture<'_>;
-    /// Marks the output as complete.
+    /// Marks the output as complete when the handler has ended.
     fn finish(&self);
     /// Discards all later output.
     fn close(&self);

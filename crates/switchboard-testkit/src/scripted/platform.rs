@@ -20,8 +20,8 @@ use super::server_handle::ServerHandle;
 use super::state::ServerState;
 use crate::script::Grandchild;
 
-/// Access of a scripted server to its surroundings: its process, or the state that it shares with
-/// the test.
+/// How a scripted server reaches its surroundings. In a child process, these are the process and
+/// its files; in memory, the state that the server shares with the test.
 #[derive(Debug)]
 pub struct Platform(PlatformKind);
 
@@ -36,7 +36,8 @@ enum PlatformKind {
     },
     Memory {
         shared: Arc<SharedState>,
-        /// The number of this connection or run, from 1; takes the place of the pid.
+        /// The number of this connection or HTTP run, counted from 1. It is used where a child
+        /// process has its pid.
         ordinal: usize,
     },
 }
@@ -46,19 +47,19 @@ enum PlatformKind {
 #[derive(Debug, Default)]
 pub(crate) struct SharedState {
     observed: Mutex<Observed>,
-    /// The resources and prompts, kept across connections and restarts.
+    /// The resources, prompts and tasks, kept across connections and restarts.
     catalog: Catalog,
-    /// The connections or runs that have not ended.
+    /// The connections or HTTP runs that have not ended.
     running: Mutex<Vec<Weak<ServerState>>>,
-    /// Signals each recorded event, to wake waiting tests.
+    /// Wakes the tests that wait for a condition, after each recorded event.
     changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) received: Vec<Value>,
-    /// The requests whose handler has started; only recorded by
-    /// [`ScriptDriver`](super::ScriptDriver).
+    /// The requests whose handler has started. Only a [`ScriptDriver`](super::ScriptDriver) records
+    /// them.
     pub(crate) executed: Vec<Value>,
     pub(crate) counters: HashMap<String, usize>,
     pub(crate) stderr: Vec<u8>,
@@ -78,7 +79,7 @@ impl SharedState {
         &self.catalog
     }
 
-    /// The connections or runs that have not ended.
+    /// The connections or HTTP runs that have not ended.
     pub(crate) fn running(&self) -> Vec<ServerHandle> {
         let mut running = self.running.lock().expect("the lock is not poisoned");
         running.retain(|state| state.strong_count() > 0);
@@ -92,8 +93,9 @@ impl SharedState {
 }
 
 impl Platform {
-    /// The current process. `inherited` are the file descriptors above 2 that it started with,
-    /// `stdout` is a duplicate of its stdout for a grandchild.
+    /// The platform of a server in its own process. `inherited` are the file descriptors above 2
+    /// that the process started with. `stdout` is a duplicate of stdout, for a grandchild that
+    /// keeps it open.
     pub fn process(inherited: Vec<i32>, stdout: Option<OwnedFd>) -> Self {
         Self(PlatformKind::Process {
             inherited,
@@ -113,7 +115,7 @@ impl Platform {
         }
     }
 
-    /// Adds a server to the running servers of the shared state.
+    /// Adds an in-memory or HTTP server to the running servers of its shared state.
     pub(super) fn register(&self, state: &Arc<ServerState>) {
         if let PlatformKind::Memory { shared, .. } = &self.0 {
             let mut running = shared.running.lock().expect("the lock is not poisoned");
@@ -137,7 +139,8 @@ impl Platform {
         }
     }
 
-    /// Counts a request whose handler starts, by method and by method and name.
+    /// Increments the counters of a request whose handler starts: by method, and by method and
+    /// name.
     pub(super) fn count_request(&self, request: &Request) {
         let method = &request.method;
         let with_name = request
@@ -161,7 +164,7 @@ impl Platform {
         self.notify_change();
     }
 
-    /// Records and counts a request whose handler starts.
+    /// Records a request whose handler starts and increments its counters.
     pub(super) fn record_execution(&self, request: &Request) {
         let PlatformKind::Memory { shared, .. } = &self.0 else {
             return;
@@ -192,7 +195,8 @@ impl Platform {
         }
     }
 
-    /// Writes to stderr; waits while the pipe is full.
+    /// Writes to stderr; waits while the pipe is full. In memory, appends to the stderr that tests
+    /// read.
     pub(super) async fn stderr(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.0 {
             PlatformKind::Process { .. } => {
@@ -207,7 +211,7 @@ impl Platform {
         }
     }
 
-    /// Reports an error in the script.
+    /// Writes an error in the script to stderr.
     pub(super) fn report_script_error(&self, problem: &str) {
         match &self.0 {
             PlatformKind::Process { .. } => {
@@ -238,7 +242,8 @@ impl Platform {
     pub(super) fn write_to_inherited_fds(&self) {
         for number in self.inherited_descriptors() {
             let path = format!("/proc/self/fd/{number}");
-            // The test runner may leave other kinds of descriptors open and still need them.
+            // The test runner may leave other kinds of descriptors, such as pipes, open and still
+            // use them.
             let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
             if is_file && let Ok(mut file) = OpenOptions::new().append(true).open(path) {
                 let _ = file.write_all(b"written by scripted-server\n");
@@ -246,8 +251,8 @@ impl Platform {
         }
     }
 
-    /// The environment, sorted by name; empty in memory, because it would be the environment of the
-    /// test.
+    /// The environment of the process, sorted by name. Empty in memory, where it would be the
+    /// environment of the test.
     #[expect(
         clippy::disallowed_methods,
         reason = "the script prints the environment of the child"
@@ -272,7 +277,8 @@ impl Platform {
         }
     }
 
-    /// Sends SIGKILL to this process. Has no effect in memory, where the caller drops the streams.
+    /// Sends SIGKILL to this process. Has no effect in memory, where
+    /// [`ServerExit::Killed`](super::ServerExit::Killed) ends the server.
     pub(super) fn kill_self(&self) {
         if let PlatformKind::Process { .. } = &self.0 {
             let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
@@ -357,7 +363,7 @@ pub(super) fn stop_self() -> io::Result<()> {
     Ok(())
 }
 
-/// Appends one line in a single write, so that several processes can share the file.
+/// Appends one line to a file in a single write, so that several processes can share the file.
 pub(super) fn append(path: &Path, line: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     file.write_all(&[line, b"\n"].concat())

@@ -1,4 +1,4 @@
-//! A handle to a running server, for the owner of its [`SharedState`](super::SharedState).
+//! Access to a running server, for those who share its [`SharedState`](super::SharedState).
 
 use std::sync::Arc;
 

@@ -14,14 +14,14 @@ use super::listeners::Listeners;
 use super::{Platform, ServerExit};
 use crate::script::Script;
 
-/// Repeated bytes are written in chunks of about this size, which bounds the size of the buffer.
+/// Repeated bytes are written in chunks of about this many bytes, which bounds the write buffer.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The `_meta` key of a notification with its subscription id.
+/// The `_meta` key under which a notification carries its subscription id.
 pub(super) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The remaining steps of a list do not run: the request was cancelled, the output is closed, or
-/// the server has ended.
+/// The remaining steps of a list do not run: a step failed, the request was cancelled, the output
+/// is closed, or the server has ended.
 #[derive(Debug)]
 pub(crate) struct StepsStopped;
 
@@ -34,25 +34,26 @@ pub(super) enum StdinMode {
     Closed,
 }
 
-/// The state of one server.
+/// The state of one run of a server, from its start to its exit.
 pub(super) struct ServerState {
-    /// In an `Arc`, because a handler iterates over steps while it is mutably borrowed.
+    /// In an `Arc`, because a handler iterates over the script's steps while the handler is mutably
+    /// borrowed.
     script: Arc<Script>,
     pub(super) platform: Platform,
-    /// Stdout, until the script closes it.
+    /// The stream to the client; `None` after the script closed it.
     output: tokio::sync::Mutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>,
-    /// How the script treats stdin.
+    /// Whether the script lets the server read stdin.
     stdin_mode: watch::Sender<StdinMode>,
     /// How the server ended; `None` while it runs.
     exit: watch::Sender<Option<ServerExit>>,
-    /// All running handlers.
+    /// The tokio tasks of this server: handlers, background steps and periodic changes.
     tasks: Mutex<JoinSet<()>>,
     mutable: Mutex<MutableState>,
     pub(super) listeners: Mutex<Listeners>,
     /// Held while a listen request is acknowledged and registered, so that no notification is lost
     /// in between.
     pub(super) ack_lock: tokio::sync::Mutex<()>,
-    /// The number of the last request that the server sent.
+    /// The number in the id of the last request that the server sent to the client.
     last_request: AtomicU64,
 }
 
@@ -60,11 +61,12 @@ pub(super) struct ServerState {
 struct MutableState {
     /// The current tools.
     tools: Vec<Value>,
-    /// How often the steps of each key were started.
+    /// How often the list of steps of each script key was started.
     occurrences: HashMap<String, u64>,
-    /// Cancellation of the client's in-flight requests, by id.
+    /// The cancellation senders of the client's requests in flight, by request id. The value true
+    /// cancels.
     in_flight: HashMap<String, watch::Sender<bool>>,
-    /// The requests of the server that wait for a response, by id.
+    /// The server's requests whose response a handler waits for, by request id.
     awaited_responses: HashMap<String, oneshot::Sender<Value>>,
 }
 
@@ -111,7 +113,8 @@ impl ServerState {
         self.mutable.lock().expect("the lock is not poisoned")
     }
 
-    /// Records a received line.
+    /// Records a line that the client sent, in the shared state and in the record file of the
+    /// script.
     pub(super) fn record(&self, line: &[u8]) {
         self.platform.record_received(line);
         if let Some(path) = &self.script.record
@@ -187,7 +190,7 @@ impl ServerState {
             .abort_all();
     }
 
-    /// Aborts all tasks, waits for their end and closes the output.
+    /// Aborts all tokio tasks of the server, waits for their end and closes the output.
     pub(super) async fn end_tasks(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks.lock().expect("the lock is not poisoned"));
         tasks.shutdown().await;
@@ -211,7 +214,7 @@ impl ServerState {
         let _ = self.exit.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Reports an error in the script and ends the server.
+    /// Reports an error in the script and ends the server with exit code 70.
     pub(super) fn script_error(&self, problem: &str) {
         /// `EX_SOFTWARE` of sysexits.h.
         const SCRIPT_ERROR_CODE: i32 = 70;
@@ -230,7 +233,8 @@ impl ServerState {
         self.mutable().tools = tools.to_vec();
     }
 
-    /// Counts a start of the steps of this key. Returns how often they have been started.
+    /// Counts a start of the list of steps of this script key. Returns the count, this start
+    /// included.
     pub(super) fn next_occurrence(&self, key: &str) -> u64 {
         let mut mutable = self.mutable();
         let occurrence = mutable.occurrences.entry(key.to_owned()).or_default();
@@ -268,7 +272,8 @@ impl ServerState {
         response
     }
 
-    /// Passes a response to the handler that waits for it. Other responses are only recorded.
+    /// Passes a response of the client to the handler that waits for it. A response that no handler
+    /// waits for is dropped.
     pub(super) fn deliver(&self, response: Value) {
         let id = response.get("id").map(Value::to_string).unwrap_or_default();
         let waiting = self.mutable().awaited_responses.remove(&id);

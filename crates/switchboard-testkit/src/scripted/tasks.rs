@@ -1,4 +1,4 @@
-//! The state machine of tasks in both eras. It sends no messages.
+//! The state machine of MCP tasks in both eras. It sends no messages.
 //!
 //! Invariant: a task in a terminal state never changes.
 
@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use crate::script::TaskOptions;
 
-/// The key of a task's input request.
+/// The key of the only input request that a task can have.
 const QUESTION: &str = "question-1";
 const INTERNAL_ERROR: i64 = -32603;
 
-/// The tasks of a server across connections and restarts.
+/// The tasks of a server, kept across connections and restarts.
 #[derive(Debug, Default)]
 pub(super) struct Tasks(Mutex<TaskTable>);
 
@@ -23,19 +23,19 @@ pub(super) struct Tasks(Mutex<TaskTable>);
 struct TaskTable {
     tasks: Vec<Task>,
     last_number: u64,
-    /// When the first task was created.
+    /// When the first task was created, from which the timestamps of all tasks are computed.
     first_created: Option<Instant>,
 }
 
-/// The parameters of a task.
+/// What a tool call asks a task to do.
 #[derive(Debug, Clone)]
 pub(super) struct TaskSpec {
     pub(super) topic: String,
     /// Number of steps, at least one.
     pub(super) steps: u64,
-    /// The task requests input after half of the steps.
+    /// If true, the task requests input when half of its steps are completed.
     pub(super) requests_input: bool,
-    /// The task ends with an error.
+    /// If true, the task ends with an error.
     pub(super) fails: bool,
     pub(super) ttl_ms: Option<u64>,
 }
@@ -48,11 +48,11 @@ struct Task {
     /// Number of completed steps.
     done: u64,
     status: Status,
-    /// The answer to its input request.
+    /// The client's answer to the input request of the task.
     answer: Option<Value>,
     created: Instant,
     updated: Instant,
-    /// Time up to which the elapsed time has been converted into steps.
+    /// The time up to which elapsed time has been converted into steps.
     unapplied_since: Instant,
 }
 
@@ -65,25 +65,25 @@ enum Status {
     Cancelled,
 }
 
-/// The progress of a task.
+/// What a client waiting for a task has to do or gets.
 #[derive(Debug)]
 pub(super) enum TaskProgress {
-    /// Working; the next step takes this long.
+    /// The task is working; its next step takes this long.
     Working(Duration),
-    /// Waiting for the answer to this `elicitation/create`.
+    /// The task waits for the answer to an `elicitation/create` with these parameters.
     InputRequired(Value),
-    /// Ended with this result.
+    /// The task ended with this tool result.
     Result(Value),
-    /// Ended with this JSON-RPC error.
+    /// The task failed or was cancelled, with this JSON-RPC error.
     Error(Value),
 }
 
-/// The JSON format of a task.
+/// In which JSON format a task is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskFormat {
     Legacy,
     Modern,
-    /// With the result or the input request.
+    /// Like `Modern`, with the result, the error or the input request of the task.
     ModernDetailed,
 }
 
@@ -131,7 +131,7 @@ impl Tasks {
         id
     }
 
-    /// The task as JSON; `None` if the id is unknown.
+    /// The task as JSON; `None` if the id is unknown or the task has expired.
     pub(super) fn to_json(&self, id: &str, format: TaskFormat) -> Option<Value> {
         let mut table = self.table();
         let first_created = table.first_created?;
@@ -155,7 +155,7 @@ impl Tasks {
             .collect()
     }
 
-    /// Advances a task by one step, unless it advances by time.
+    /// Advances a task by one step, unless tasks advance by time.
     pub(super) fn poll(&self, id: &str) {
         if let Some(task) = self
             .table()
@@ -188,7 +188,7 @@ impl Tasks {
         true
     }
 
-    /// Cancels a task. Returns whether it was still open; `None` if the id is unknown.
+    /// Cancels a task. Returns whether it had not ended before; `None` if the id is unknown.
     pub(super) fn cancel(&self, id: &str) -> Option<bool> {
         let mut table = self.table();
         let task = table.find(id)?;
@@ -201,7 +201,7 @@ impl Tasks {
     }
 }
 
-/// The key of a task's input request.
+/// The key of the only input request that a task can have.
 pub(super) fn question_key() -> &'static str {
     QUESTION
 }
@@ -229,7 +229,7 @@ impl Task {
         Duration::from_millis(self.options.poll_ms.unwrap_or(1).max(1))
     }
 
-    /// Converts the elapsed time into steps, if the task advances by time.
+    /// Converts the time since the last call into steps, if tasks advance by time.
     fn apply_elapsed(&mut self) {
         let step_time = self.step_time();
         while self.options.advance_by_time
@@ -315,7 +315,7 @@ fn failure(message: &str) -> Value {
     json!({"code": INTERNAL_ERROR, "message": message})
 }
 
-/// Returns the parameters of the `elicitation/create` that a task sends.
+/// Returns the parameters of the `elicitation/create` by which a task requests input.
 fn question(spec: &TaskSpec) -> Value {
     json!({
         "mode": "form",
@@ -329,7 +329,7 @@ fn question(spec: &TaskSpec) -> Value {
 }
 
 /// Formats a time relative to the creation of the first task as a timestamp. The first task of
-/// every server is created at midnight, so tests can predict the timestamps.
+/// every server appears to be created at midnight, so tests can predict the timestamps.
 fn date(after: Duration) -> String {
     let seconds = after.as_secs();
     let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);

@@ -1,4 +1,5 @@
-//! The legacy revisions: sessions, resumable streams and the transport of 2024-11-05.
+//! Responds to requests of the legacy era: sessions, resumable streams and the transport of
+//! revision 2024-11-05.
 
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ use crate::scripted::{Message, Request};
 const INVALID_REQUEST: i64 = -32600;
 const NO_SESSION: i64 = -32000;
 
-/// Streamable HTTP with sessions.
+/// The Streamable HTTP transport of the legacy era.
 impl Connection {
-    /// The session of a request; `None` if its session id is missing or unknown.
+    /// The session to which a request belongs; `None` if its session id is missing or unknown.
     pub(super) fn session_of(&self, received: &ReceivedRequest) -> Option<Arc<Session>> {
         match self.state.mode {
             Mode::Streamable { session: true, .. } => {
@@ -140,7 +141,7 @@ impl Connection {
     }
 }
 
-/// The transport of 2024-11-05: one event stream, and an endpoint to post to.
+/// The transport of revision 2024-11-05: one event stream for responses, and an endpoint for POST.
 impl Connection {
     pub(super) async fn open_sse(
         &mut self,

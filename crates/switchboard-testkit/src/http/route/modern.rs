@@ -1,4 +1,4 @@
-//! The modern revision: requests are independent of each other.
+//! Responds to requests of the modern era, which are independent of each other.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Sends responses as JSON or as event streams, and runs the faults that occur after execution.
+//! Sends responses as JSON or as event streams, and runs the faults that occur after the request
+//! was executed.
 
 use std::time::Duration;
 
@@ -16,9 +17,10 @@ pub(super) struct Reply {
     pub(super) reader: EventLogReader,
     pub(super) headers: Vec<(String, String)>,
     pub(super) format: ResponseFormat,
-    /// True if events have ids, with which the client can resume the stream.
+    /// If true, events have ids, with which the client can resume the stream.
     pub(super) is_resumable: bool,
-    /// The request to cancel when the client disconnects. Only set for modern requests.
+    /// The session scope and id of the request to cancel when the client disconnects. Only set for
+    /// modern-era requests.
     pub(super) cancelled_by_disconnect: Option<(String, Value)>,
 }
 
@@ -61,7 +63,7 @@ impl Connection {
             }
             None => {}
         }
-        // A modern error may need its own HTTP status, so wait for the first chunk.
+        // A modern-era error may need its own HTTP status, so wait for the first chunk.
         let is_modern = reply.cancelled_by_disconnect.is_some();
         if reply.format == ResponseFormat::Sse && !is_modern {
             self.begin_events(reply).await?;
@@ -113,8 +115,8 @@ impl Connection {
         self.respond(response).await
     }
 
-    /// Starts an event stream. If the protocol version requires it, an empty event comes first, so
-    /// that the client has an event id to resume from.
+    /// Sends the head of an event stream. If the protocol version requires it, an empty event
+    /// follows, whose id lets the client resume the stream.
     async fn begin_events(&mut self, reply: &Reply) -> Result<(), ConnectionCut> {
         let headers = &reply.headers;
         self.sender
@@ -159,7 +161,7 @@ impl Connection {
         self.sender.chunk(&as_event(chunk, id.as_deref())).await
     }
 
-    /// Returns the next chunk. Fails if the client disconnects.
+    /// Returns the next chunk; `None` at the end of the stream. Fails if the client disconnects.
     async fn next(
         &mut self,
         reader: &mut EventLogReader,
@@ -171,7 +173,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the handler has produced the response.
+    /// Waits until the handler has written the response or its stream ends.
     async fn wait_for_response(
         &mut self,
         reader: &mut EventLogReader,
@@ -192,7 +194,7 @@ impl Connection {
 enum FirstChunk {
     Response,
     Error(i64),
-    /// A notification or request of the server.
+    /// A notification or a request from the server to the client.
     ServerMessage,
     Junk,
 }

@@ -1,4 +1,4 @@
-//! Default response to `completion/complete`.
+//! Default response to `completion/complete`: the values of the script's completions that match.
 
 use serde_json::{Value, json};
 

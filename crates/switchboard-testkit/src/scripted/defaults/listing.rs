@@ -1,26 +1,27 @@
-//! Paged lists with the cursors that the script configures.
+//! Splits lists into pages, with the cursors that the script configures.
 
 use serde_json::{Value, json};
 
 use super::{DefaultResponse, INVALID_PARAMS, Request, add_cache_hints, complete, insert};
 use crate::script::{Cursors, Script};
 
-/// Members of an entry that only the server uses and never sends.
+/// Members of list entries that define content inside the fake server. They are removed before an
+/// entry is sent.
 const PRIVATE: [&str; 5] = ["text", "blob", "contents", "changes", "messages"];
 
-/// A complete list.
+/// All entries of a list, and the key under which the result of a list request contains them.
 pub(super) struct Listing {
     key: &'static str,
     entries: Vec<Value>,
 }
 
 impl Listing {
-    /// The list under this key of the result.
+    /// The list that the result contains under `key`.
     pub(super) fn of(key: &'static str, entries: Vec<Value>) -> Self {
         Self { key, entries }
     }
 
-    /// Returns the requested page.
+    /// Returns the page that the cursor of the request selects.
     pub(super) fn page(&self, script: &Script, request: &Request, modern: bool) -> DefaultResponse {
         let count = self.entries.len();
         let size = script.page_size.unwrap_or(count).max(1);
@@ -56,7 +57,7 @@ impl Listing {
 
     fn without_private(&self, entry: &Value) -> Value {
         let mut listed = entry.clone();
-        // Tools are sent verbatim.
+        // Tools have no such members and are sent verbatim.
         if let (Some(fields), true) = (listed.as_object_mut(), self.key != "tools") {
             fields.retain(|name, _| !PRIVATE.contains(&name.as_str()));
         }

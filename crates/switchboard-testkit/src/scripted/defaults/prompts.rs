@@ -31,7 +31,7 @@ pub(super) fn get(prompts: &[Value], request: &Request, modern: bool) -> Default
     DefaultResponse::Result(complete(result, modern))
 }
 
-/// Replaces placeholders in every string inside a value.
+/// Replaces `{name}` placeholders in every string inside a JSON value.
 fn fill_all_placeholders(value: &mut Value, values: &BTreeMap<String, String>) {
     match value {
         Value::String(text) => *text = catalog::fill_placeholders(text, values),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{DefaultResponse, INVALID_PARAMS, Request, ServerState, add_cache_hints, complete};
 
-/// Error code of the legacy revisions for an unknown resource.
+/// JSON-RPC error code for an unknown resource in the legacy era.
 const NOT_FOUND: i64 = -32002;
 
 pub(super) fn read(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {

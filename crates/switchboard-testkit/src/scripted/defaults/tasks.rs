@@ -1,5 +1,5 @@
-//! Default behaviour of the tool `research`, which can run as a task, and of the task methods of
-//! both eras.
+//! Default behaviour of the tool `research`, which can run as a task, and of the `tasks/…` methods
+//! of both eras.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::{META_CAPABILITIES, Request, ServerState, complete, insert, text_resu
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const MISSING_CAPABILITY: i64 = -32021;
-/// Number of steps if the call has no argument `steps`.
+/// Number of steps of a task if the tool call has no argument `steps`.
 const DEFAULT_STEPS: u64 = 3;
 
-/// Whether the server declares tasks in this era.
+/// Returns whether the capabilities of the server declare tasks in the way of this era.
 fn has_tasks(state: &ServerState, modern: bool) -> bool {
     let script = state.script();
     let capabilities = &script.capabilities;
@@ -25,7 +25,7 @@ fn has_tasks(state: &ServerState, modern: bool) -> bool {
     capabilities.get("tasks").is_some()
 }
 
-/// Whether the client declares the tasks extension in this request.
+/// Returns whether this request declares the client's support for the tasks extension.
 pub(super) fn declares_tasks(request: &Request) -> bool {
     let capabilities = request.meta(META_CAPABILITIES);
     let extensions = capabilities.and_then(|capabilities| capabilities.get("extensions"));
@@ -40,7 +40,8 @@ pub(super) fn reject_undeclared() -> DefaultResponse {
     }
 }
 
-/// Calls `research`: as a task if client and server support tasks, else as a slow call.
+/// Calls `research`. It runs as a task if client and server support tasks, otherwise as a tool call
+/// that responds late.
 pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {
     let script = state.script();
     let task_params = request.params.get("task");
@@ -103,7 +104,7 @@ pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> 
     }
 }
 
-/// `taskSupport` of the tool.
+/// `execution.taskSupport` in the definition of the tool `research`.
 fn task_support(state: &ServerState) -> String {
     let tools = state.tools();
     let is_named = |tool: &&Value| tool.get("name").is_some_and(|name| name == "research");
@@ -116,7 +117,8 @@ fn task_support(state: &ServerState) -> String {
         .to_owned()
 }
 
-/// Handles a task method; `None` if the server has no tasks or the era lacks the method.
+/// Handles a `tasks/…` method. Returns `None` if the server has no tasks or the era has no such
+/// method.
 pub(super) fn respond(
     state: &ServerState,
     request: &Request,
@@ -153,7 +155,7 @@ pub(super) fn respond(
     Some(response.unwrap_or_else(missing))
 }
 
-/// Handles a method for one task; `None` if the id is unknown.
+/// Handles a method that concerns one task. Returns `None` if the task id is unknown.
 fn respond_for_task(
     state: &ServerState,
     request: &Request,

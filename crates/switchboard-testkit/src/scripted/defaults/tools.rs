@@ -48,7 +48,8 @@ pub(super) fn call(state: &ServerState, request: &Request, modern: bool) -> Defa
     }
 }
 
-/// Tools that change the catalog or send notifications, so that a client can trigger them.
+/// Calls a built-in tool that changes the catalog or sends notifications. A client can thereby
+/// trigger changes itself.
 fn call_catalog_tool(
     state: &ServerState,
     request: &Request,

@@ -13,7 +13,7 @@ use super::super::{ServerExit, notification_line};
 use super::{Handler, StepsStopped};
 use crate::script::{Era, ListenEnding, ServerRequest};
 
-/// Bytes per write of a stderr flood.
+/// Number of bytes per write of the step `stderrFlood`.
 const FLOOD_CHUNK: usize = 64 * 1024;
 
 /// Responses.
@@ -101,7 +101,7 @@ impl Handler {
         }
     }
 
-    /// Acknowledges a `subscriptions/listen` and waits until it ends.
+    /// Acknowledges a `subscriptions/listen` request and waits until the request ends.
     async fn listen(&mut self, id: &Value, filter: Value) -> Result<(), StepsStopped> {
         let meta = json!({SUBSCRIPTION_ID: id});
         let params = json!({"_meta": meta, "notifications": filter});
@@ -124,7 +124,7 @@ impl Handler {
                 let line = notification_line("notifications/cancelled", Some(&params));
                 self.write_line(&line).await
             }
-            // The stream of the request, if any, ends with the handler.
+            // Send nothing. Over HTTP, the stream of the request ends with this handler.
             Some(ListenEnding::Dropped) | None => Ok(()),
         }
     }

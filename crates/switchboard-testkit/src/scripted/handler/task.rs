@@ -1,4 +1,4 @@
-//! Waits for tasks and reports their progress.
+//! Waits for tasks to end and notifies clients about their steps.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::script::ServerRequest;
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 impl Handler {
-    /// Waits until a task has ended, then sends its result. If the task requests input before, sends
-    /// that request to the client.
+    /// Waits until a task has ended, then sends its result or error. If the task requests input on
+    /// the way, sends that request to the client and waits for the answer.
     pub(super) async fn await_task(&mut self, id: &str) -> Result<(), StepsStopped> {
         let state = Arc::clone(&self.state);
         let tasks = state.platform.catalog().tasks();
@@ -45,7 +45,8 @@ impl Handler {
         }
     }
 
-    /// Spawns a task that notifies the client about each step until the task has ended.
+    /// Spawns a tokio task that sends the status of an MCP task to the client after each step until
+    /// the MCP task has ended. Does nothing unless tasks advance by time.
     pub(super) fn spawn_task_notifications(&self, id: String, modern: bool) {
         if !self.state.script().task_options.advance_by_time {
             return;
@@ -81,7 +82,7 @@ impl Handler {
     }
 }
 
-/// Returns the request with which a task requests input from a legacy client.
+/// Returns the request by which a task asks a client of the legacy era for input.
 fn question(mut params: Value, related: &Value) -> ServerRequest {
     add_meta(&mut params, related);
     ServerRequest {
