@@ -1,4 +1,5 @@
-//! Limits that no other test file covers.
+//! Limits that no other test file covers: listings, events, calls in flight, stderr, memory and
+//! queued writes.
 
 #![allow(
     clippy::unwrap_used,
@@ -122,7 +123,8 @@ async fn calls_above_host_limit_queue() {
     let script = Script::legacy().tool("sleep");
     let host = host_with_limits(script, |limits| limits.calls_in_flight = 3).await;
     let start_time = Instant::now();
-    // The host has three slots for all servers, and each server has four reserved ones.
+    // Three calls run in slots that all servers share, and four in slots reserved for this server,
+    // so 21 calls of one second take three seconds.
     let calls = (0..21).map(|_| {
         host.call("mcp__s__sleep", json!({"ms": 1_000}))
             .into_future()
@@ -244,7 +246,7 @@ async fn large_calls_wait_for_write_queue_space() {
     for outcome in outcomes {
         assert_eq!(outcome.unwrap().to_text(), "done");
     }
-    // A request larger than the whole queue is refused without waiting.
+    // A request larger than `write_queue_bytes` is refused without waiting.
     let error = call(5_000_000).await.unwrap_err();
     assert!(
         error.to_string().contains("limit `write_queue_bytes`"),

@@ -1,4 +1,4 @@
-//! The management tools: tools by which a model lists, reads and watches its servers.
+//! The management tools, with which a model lists, reads and watches what the servers offer.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use switchboard::registry::{Registry, ToolExecutor, ToolSource};
 use switchboard::{CallContext, Host, Output, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
-/// Starts a host with these servers and rules and registers the management tools.
+/// Starts a host with these servers and permission rules, and registers the management tools.
 async fn registry<const COUNT: usize>(
     servers: [(&str, &MemoryServer); COUNT],
     rules: &[(Action, &str)],
@@ -91,7 +91,7 @@ async fn management_tools_need_no_permission() {
         assert!(!registry.requires_permission(name, &Map::new()));
     }
     assert!(named.contains(&("mcp__s__echo", ToolSource::Mcp)));
-    // The host has no `Interaction`, so a permission request would fail the call.
+    // The host has no `Interaction`, so a call that needed permission would fail.
     assert_eq!(
         execute_json(&registry, "ListMcpResources", json!({})).await,
         json!([])
@@ -313,7 +313,7 @@ async fn subscribe_tools_start_and_end_watches() {
     assert_eq!(polled["subscribed"], true);
     assert_eq!(host.watches().len(), 2);
 
-    // Each unsubscribe tool ends only its own kind of watch.
+    // `UnsubscribePolling` ends no resource watch, although the id exists.
     let end = json!({"subscriptionId": id});
     let none = json!({"unsubscribed": false});
     let some = json!({"unsubscribed": true});

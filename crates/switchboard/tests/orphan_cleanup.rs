@@ -1,7 +1,8 @@
 //! Orphan cleanup: when a server or its host ends, no process that the server started survives.
 //!
-//! These tests cover the default behaviour of a host. The tests of the command line cover the
-//! options of an embedding program: guardian, subreaper, cleanup at the next start.
+//! These tests cover the default behaviour of a host. The options of an embedding program
+//! (guardian, subreaper, cleanup at the next start) are covered by the tests of the `switchboard`
+//! command.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,13 +26,13 @@ use switchboard_testkit::{
     wait_for_processes, zombies_among,
 };
 
-/// A server that leaves processes behind or ignores requests to exit.
+/// A server that starts other processes or does not exit when it is asked to.
 struct StubbornServer {
     name: &'static str,
     script: Script,
-    /// Number of processes that the server runs, including itself.
+    /// Number of running processes when the server is up, including the server itself.
     processes: usize,
-    /// Whether the server completes its handshake.
+    /// False if the server never completes its handshake and stays in the state connecting.
     is_ready: bool,
 }
 
@@ -117,7 +118,7 @@ async fn host_of(server: &StubbornServer, tag: &str) -> Host {
     host
 }
 
-/// Waits until none of these processes is a zombie child of this process.
+/// Waits until none of these pids is a zombie child of the test process.
 async fn assert_no_zombie(pids: &[i32]) {
     let is_ours = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -165,7 +166,7 @@ async fn disconnect_leaves_no_process() {
         let host = host_of(&server, &tag).await;
         let pids = wait_for_processes(&tag, server.processes).await;
         host.disconnect("s").await.unwrap();
-        // `disconnect` drops a connecting server and does not wait for its processes.
+        // `disconnect` does not wait for the processes of a server that is still connecting.
         if !server.is_ready {
             assert_no_process_left(&tag).await;
         }
@@ -248,8 +249,8 @@ fn panic_leaves_no_process() {
     assert_eq!(processes_with_tag(&tag), [0; 0]);
 }
 
-/// Starts five servers per host, each with at least three processes. A host ends by shutdown, by
-/// drop, or after each server is disconnected.
+/// Starts five servers per host, each with at least three processes. A host ends in one of three
+/// ways: by shutdown, by drop, or after each server is disconnected.
 #[tokio::test(flavor = "multi_thread")]
 async fn stress_trees_leave_no_process() {
     const SERVERS: u32 = 5;
@@ -343,7 +344,7 @@ async fn hosts_do_not_end_each_others_children() {
     assert_eq!(processes_with_tag(&others), [0; 0]);
 }
 
-/// Returns the value of an environment variable of a process at its start.
+/// Returns the value that an environment variable of the process had when the process started.
 fn variable(pid: i32, name: &str) -> Option<String> {
     let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let mut variables = environment.split('\0');

@@ -1,4 +1,4 @@
-//! The tool registry: local tools and MCP tools in one list.
+//! The tool registry, which offers local tools and MCP tools in one list.
 
 #![allow(
     clippy::unwrap_used,

@@ -61,14 +61,14 @@ async fn wait_for_status(host: &Host, wanted: ConnectionStatus) {
     }
 }
 
-/// Deadlines with a health check after 200 ms of silence.
+/// Deadlines with which the host pings a server after 200 ms without a message.
 fn quick_health_checks() -> Deadlines {
     let mut deadlines = Deadlines::default();
     deadlines.ping_after_idle = Duration::from_millis(200);
     deadlines
 }
 
-/// All combinations of era, transport and config kind.
+/// Every transport of both eras, each with a config kind that connects to it.
 fn transports() -> Vec<(Script, Mode, RemoteKind)> {
     vec![
         (Script::modern(), Mode::JSON, RemoteKind::Http),
@@ -200,8 +200,8 @@ async fn connection_lost_after_execution_is_outcome_unknown() {
                     Delivery::Unknown,
                     "{mode:?} {fault:?} {error}"
                 ),
-                // The SSE transport of 2024 returns responses on a separate stream, which survives
-                // the failed POST.
+                // The transport of revision 2024-11-05 returns responses on a separate stream,
+                // which survives the failed POST.
                 Ok(_) => assert_eq!(mode, Mode::LegacySse, "{fault:?}"),
             }
             assert_eq!(server.count("tools/call"), 1);
@@ -436,7 +436,7 @@ async fn server_down_at_start_affects_no_other() {
 
 #[tokio::test]
 async fn busy_server_is_not_considered_dead() {
-    // The server answers no ping while it executes the call.
+    // A serial server does not respond to a ping while it executes a call.
     let long = [Step::delay(Duration::from_millis(1500)), Step::text("done")];
     let script = Script::legacy()
         .serial()

@@ -122,7 +122,8 @@ async fn invalid_response_fails_only_its_call() {
         let (host, _) = host_with(script).await;
         let error = host.call("mcp__s__work", json!({})).await.unwrap_err();
         if has_two_ids {
-            // The client cannot know which of the two ids is meant, so the call times out.
+            // The client cannot know to which of the two ids the response belongs, so the call
+            // times out.
             assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
         } else {
             assert!(error.to_string().ends_with(message), "{error}");

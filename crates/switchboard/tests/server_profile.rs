@@ -36,7 +36,7 @@ fn server_profile() -> HostBuilder {
         .interaction(AllowAll)
 }
 
-/// Returns the config of a child that writes the file `marker` when it starts.
+/// Returns the config of a server that would write the file `marker` if its process were started.
 fn child_with_marker(marker: &Path, tag: &str) -> ServerConfig {
     let marker = marker.to_str().unwrap();
     child(&Script::legacy().on_start([Step::count(marker)]), tag)
@@ -67,7 +67,8 @@ async fn no_api_starts_a_program() {
     host.wait_for(Readiness::All).await;
     assert!(host.connect("later", config()).await.is_err());
     let wanted = BTreeMap::from([("later".to_owned(), config()), ("set".to_owned(), config())]);
-    // `later` is already known, so only `set` is added and fails.
+    // `set_servers` already knows `later` from the failed `connect`, so it adds only `set`, which
+    // fails.
     let errors = host.set_servers(wanted).await.errors;
     assert_eq!(errors.keys().collect::<Vec<_>>(), ["set"]);
     for server in host.status() {
@@ -75,8 +76,8 @@ async fn no_api_starts_a_program() {
         assert_eq!(server.status.as_str(), "failed", "{name}");
         assert_eq!(server.error.as_deref(), Some(COMMAND_REFUSED), "{name}");
         assert!(host.start_server(name).await.is_err());
-        // `reconnect` skips the check above and reaches the code that spawns processes, which
-        // refuses too.
+        // `reconnect` does not make the check of `start_server`. It reaches the code that spawns
+        // processes, which refuses too.
         let error = host.reconnect(name).await.unwrap_err().to_string();
         assert!(
             error.contains("this host may not start programs"),

@@ -22,7 +22,7 @@ use switchboard::sampling::SamplingRequest;
 use switchboard::{Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
 
-/// Answers every offered request; elicitations take `delay`.
+/// Accepts every elicitation after `delay`, and answers sampling and roots requests at once.
 struct DelayedAnswers {
     capabilities: ClientCapabilities,
     delay: Duration,
@@ -58,7 +58,7 @@ impl Interaction for DelayedAnswers {
     }
 }
 
-/// A form with one text field.
+/// The parameters of an elicitation: a form with one text field.
 fn form(message: &str) -> Value {
     let fields = json!({"text": {"type": "string"}});
     json!({"message": message, "requestedSchema": {"type": "object", "properties": fields}})

@@ -12,7 +12,7 @@ use common::{child, launch, permissive};
 use switchboard::Readiness;
 use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 
-/// Names of the threads of this process that Switchboard started.
+/// Names of the threads of this process whose name starts with `switchboard-`.
 fn switchboard_threads() -> Vec<String> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
@@ -31,7 +31,7 @@ async fn no_thread_outlives_its_host() {
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    // Linux truncates thread names to 15 bytes.
+    // The thread that spawns processes runs. Linux truncates its name to 15 bytes.
     assert_eq!(switchboard_threads(), ["switchboard-spa\n"]);
     host.shutdown().await;
     drop(host);

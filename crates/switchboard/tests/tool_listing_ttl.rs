@@ -1,4 +1,4 @@
-//! The `ttlMs` of a tool listing: an expired listing is fetched again on next use.
+//! The `ttlMs` of a tool listing: the host fetches an expired listing again when it is used next.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -12,7 +12,7 @@ use switchboard::Host;
 use switchboard_testkit::{MemoryServer, Script, Step};
 use tokio::time::sleep;
 
-/// A modern server whose tool listing has this `ttlMs`. Its tool `change` replaces the tools
+/// A modern-era server whose tool listing has this `ttlMs`. Its tool `change` replaces the tools
 /// without a `list_changed` notification.
 fn server_with_ttl(ttl_ms: Value) -> Script {
     let tools = vec![json!({"name": "new", "inputSchema": {"type": "object"}})];

@@ -1,4 +1,4 @@
-//! The fake CLI as seen by a host.
+//! The messages of the fake CLI, as its host receives them.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ fn is_result(message: &Value) -> bool {
     message["type"] == "result"
 }
 
-/// Answers a call with its number as text.
+/// Responds to a tool call with the argument `number` as text.
 fn number(request: &Value) -> Value {
     let message = &request["message"];
     let number = message["params"]["arguments"]["number"].to_string();
@@ -33,7 +33,7 @@ async fn concurrent_calls_are_checked_one_by_one() {
     assert_eq!(report["result"], all.to_string());
     cli.finish().await;
 
-    // A response with a wrong id is detected.
+    // A response with a wrong id does not count as an answer to its call (`own`).
     let mut cli = JsonLines::start(FakeClaude::new([calls, FakeStep::ReportResponse]).command());
     let mut is_first = true;
     let mixed = |request: &Value| {

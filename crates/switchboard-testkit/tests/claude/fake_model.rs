@@ -1,11 +1,11 @@
-//! Errors of the fake model.
+//! Error responses and connection failures of the fake model.
 
 use serde_json::{Value, json};
 use switchboard_testkit::fake_model::{FakeModel, Turn};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// The raw response to one request; empty if the connection ends before.
+/// Posts `body` and returns the raw response; empty if the connection ends before a response.
 async fn post(model: &FakeModel, path: &str, body: &Value) -> String {
     let address = model.url().replace("http://", "");
     let mut socket = TcpStream::connect(&address).await.unwrap();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-/// Time limit of every wait. The CLI starts slowly on a busy machine.
+/// Time limit of every wait for the program. The CLI starts slowly on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 pub(crate) struct JsonLines {
@@ -46,14 +46,14 @@ impl JsonLines {
         self.send(&line).await;
     }
 
-    /// The next line; `None` at EOF.
+    /// The next line of stdout; `None` at EOF.
     pub(crate) async fn next_line(&mut self) -> Option<String> {
         let line = tokio::time::timeout(TIMEOUT, self.stdout.next_line()).await;
         line.expect("a line within the time limit").unwrap()
     }
 
-    /// Reads until `is_wanted` accepts a message. Responds to control requests with the payload
-    /// that `respond` returns.
+    /// Reads messages until `is_wanted` accepts one, and returns that message. Responds to control
+    /// requests with the payload that `respond` returns.
     pub(crate) async fn until(
         &mut self,
         mut respond: impl FnMut(&Value) -> Value,
@@ -74,7 +74,7 @@ impl JsonLines {
         }
     }
 
-    /// Closes stdin, waits for the exit and returns the exit code.
+    /// Closes stdin, waits until the program exits and returns its exit code.
     pub(crate) async fn finish(mut self) -> Option<i32> {
         self.stdin = None;
         while self.next_line().await.is_some() {}

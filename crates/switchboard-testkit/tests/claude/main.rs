@@ -1,4 +1,4 @@
-//! The fake model, the fake CLI, and the real CLI with the fake model.
+//! Tests of the fake model, of the fake CLI, and of the real CLI with the fake model.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -6,7 +6,8 @@ use switchboard_testkit::{RealClaude, assert_no_process_left};
 
 use crate::json_lines::JsonLines;
 
-/// An MCP server with the tool `add`, as responses to control requests.
+/// An in-process MCP server with the tool `add`. Returns the payload with which to respond to a
+/// control request.
 fn calculator(request: &Value) -> Value {
     let message = &request["message"];
     let params = &message["params"];

@@ -1,4 +1,4 @@
-//! A minimal HTTP client with timeouts. Tests can send and read arbitrary bytes.
+//! A minimal HTTP client with timeouts. Tests can also send and read arbitrary bytes with it.
 
 use std::fmt::Write as _;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct HttpClient {
     is_chunked: bool,
 }
 
-/// A response.
+/// A response as received, with as much of the body as was read.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -41,7 +41,7 @@ impl Response {
             .unwrap_or_else(|_| panic!("not JSON: {}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// Returns the data of all events in the body that are not empty.
+    /// Returns the data of all events in the body, as JSON. Events without data are left out.
     pub(crate) fn events(&self) -> Vec<Value> {
         let text = String::from_utf8_lossy(&self.body).into_owned();
         let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -66,7 +66,7 @@ impl HttpClient {
         }
     }
 
-    /// Sends this header with every request.
+    /// Adds a header to every later request of this client.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -76,7 +76,7 @@ impl HttpClient {
         within(self.socket.write_all(bytes)).await
     }
 
-    /// Sends an HTTP request.
+    /// Sends an HTTP request with the given request line and does not read the response.
     pub(crate) async fn send(&mut self, line: &str, headers: &[(&str, &str)], body: &[u8]) {
         let mut text = format!("{line} HTTP/1.1\r\nHost: loopback\r\n");
         for (name, value) in headers {
@@ -112,19 +112,19 @@ impl HttpClient {
         message
     }
 
-    /// Posts a message and reads the response.
+    /// Posts a JSON-RPC message and reads the response.
     pub(crate) async fn post(&mut self, message: &Value) -> Response {
         self.send_post("/mcp", message).await;
         self.response().await.unwrap()
     }
 
-    /// Sends a legacy request and reads the response.
+    /// Sends a request of the legacy era and reads the response.
     pub(crate) async fn request_legacy(&mut self, method: &str, params: Value) -> Response {
         let message = self.message(method, params);
         self.post(&message).await
     }
 
-    /// Sends a modern request and reads the response.
+    /// Sends a request of the modern era and reads the response.
     pub(crate) async fn request_modern(&mut self, method: &str, params: Value) -> Response {
         self.send_modern(method, params).await;
         self.response().await.unwrap()
@@ -150,7 +150,7 @@ impl HttpClient {
         self.send("POST /mcp", &headers, body.as_bytes()).await;
     }
 
-    /// Starts a legacy session and adds its id to all later requests.
+    /// Starts a legacy-era session and adds its id to all later requests.
     pub(crate) async fn initialize(&mut self) -> Response {
         let params = json!({
             "protocolVersion": "2025-11-25",
@@ -167,7 +167,8 @@ impl HttpClient {
         response
     }
 
-    /// Opens another connection to the same server, in the same session.
+    /// Opens another connection to the same server, with the same headers and therefore the same
+    /// session.
     pub(crate) async fn another(&self) -> Self {
         let mut other = Self::connect(self.socket.peer_addr().unwrap()).await;
         other.headers.clone_from(&self.headers);
@@ -205,7 +206,7 @@ impl HttpClient {
         Ok(self.buffer.drain(..length).collect())
     }
 
-    /// Reads the head of a response.
+    /// Reads the head of a response and leaves the body unread.
     pub(crate) async fn head(&mut self) -> io::Result<Response> {
         let head = String::from_utf8(self.read_past("\r\n\r\n").await?).unwrap();
         let mut lines = head.lines();
@@ -233,7 +234,7 @@ impl HttpClient {
         Ok((size > 0).then_some(chunk))
     }
 
-    /// Reads a complete response.
+    /// Reads a response with its body.
     pub(crate) async fn response(&mut self) -> io::Result<Response> {
         let mut response = self.head().await?;
         if self.is_chunked {
@@ -247,7 +248,8 @@ impl HttpClient {
         Ok(response)
     }
 
-    /// Reads until the connection ends. Returns the bytes and the kind of the error that ended it.
+    /// Reads until the connection ends. Returns the bytes read and the kind of the error that ended
+    /// the connection.
     pub(crate) async fn rest(&mut self) -> (Vec<u8>, io::ErrorKind) {
         loop {
             if let Err(error) = self.read_more().await {

@@ -17,7 +17,8 @@ fn call() -> Value {
     json!({"name": "echo", "arguments": {"message": "hi"}})
 }
 
-/// Sends a call without a complete response and returns the received bytes.
+/// Sends a tool call to which the server does not respond completely. Returns the bytes that arrive
+/// and the error that ends the connection.
 async fn lost_call(server: &HttpServer) -> (Vec<u8>, ErrorKind) {
     let mut client = HttpClient::open(server).await;
     client.send_modern("tools/call", call()).await;

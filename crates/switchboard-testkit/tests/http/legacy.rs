@@ -1,4 +1,4 @@
-//! The legacy revisions: sessions, resumed streams and the transport of 2024-11-05.
+//! HTTP in the legacy era: sessions, resumed streams and the transport of revision 2024-11-05.
 
 use serde_json::json;
 use switchboard_testkit::http::{Fault, HttpServer, Mode, ResponseFormat};
@@ -95,7 +95,7 @@ async fn notification_cancels_and_disconnect_does_not() {
     assert_eq!(resumed.chunk().await.unwrap(), None);
 }
 
-/// Opens the notification stream of a session.
+/// Opens the notification stream of the client's session on a new connection.
 async fn open_notifications(client: &HttpClient) -> HttpClient {
     let mut stream = client.another().await;
     stream.send_get("/mcp", &[]).await;
@@ -154,7 +154,7 @@ async fn update_reaches_only_subscribed_session() {
     assert_eq!(server.count("resources/subscribe"), 1);
 }
 
-/// Opens the event stream of the 2024-11-05 transport and reads its endpoint.
+/// Opens the event stream of the 2024-11-05 transport and returns the endpoint that it announces.
 async fn open_sse(server: &HttpServer) -> (HttpClient, String) {
     let mut stream = HttpClient::open(server).await;
     stream.send_get("/sse", &[]).await;

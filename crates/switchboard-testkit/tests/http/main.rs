@@ -1,4 +1,4 @@
-//! The HTTP fakes at the level of bytes, through plain sockets.
+//! Tests of the HTTP fakes at the level of bytes, through plain sockets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

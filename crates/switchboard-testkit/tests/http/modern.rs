@@ -1,4 +1,4 @@
-//! The modern revision: status codes, required headers and cancellation.
+//! HTTP in the modern era: status codes, required headers and cancellation.
 
 use serde_json::json;
 use switchboard_testkit::http::{HttpServer, Mode};

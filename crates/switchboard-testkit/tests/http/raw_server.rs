@@ -1,4 +1,4 @@
-//! Raw servers send and record exact bytes.
+//! Raw servers send exactly the given bytes and record exactly the received ones.
 
 use std::io::ErrorKind;
 

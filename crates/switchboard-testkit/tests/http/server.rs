@@ -1,4 +1,4 @@
-//! Recording, back-pressure and idle connections of the HTTP server.
+//! What the HTTP server records, and its back-pressure and idle connections.
 
 use serde_json::json;
 use switchboard_testkit::http::{HttpServer, Mode};

@@ -33,7 +33,8 @@ async fn child_writes_after_closing_stdin() {
         server.client.call_text("any", json!({})).await,
         "not reading"
     );
-    // Another task closes the read end, so the pipe may break later.
+    // The server closes stdin in a different task than the one that responds, so the first writes
+    // may still succeed.
     within("the broken pipe", async {
         while server.client.send_line("{}").await.is_ok() {}
     })
@@ -128,7 +129,7 @@ async fn child_that_stops_reading_blocks_writer() {
         server.client.call_text("any", json!({})).await,
         "not reading"
     );
-    // More than the pipe and the buffer of the child can hold.
+    // One MiB is more than the pipe and the read buffer of the child can hold.
     let more = "x".repeat(1024 * 1024);
     let sending = server.client.send_line(&more);
     let sent = tokio::time::timeout(std::time::Duration::from_millis(200), sending).await;

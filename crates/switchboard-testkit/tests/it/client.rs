@@ -10,7 +10,7 @@ use tokio::io::{
 };
 use tokio::process::{Child, Command};
 
-/// Time limit of every wait.
+/// Time limit of every wait for the server.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
@@ -50,7 +50,7 @@ impl LineClient {
         self.send_line(&message.to_string()).await.unwrap();
     }
 
-    /// Sends a request and returns its id.
+    /// Sends a request, returns its id and does not read the response.
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -69,7 +69,7 @@ impl LineClient {
         self.request("tools/call", params).await
     }
 
-    /// The next line without its line feed; `None` at EOF.
+    /// The next line from the server without its line feed; `None` at EOF.
     pub(crate) async fn next_line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
         within("a line", self.reader.read_until(b'\n', &mut line))
@@ -87,7 +87,7 @@ impl LineClient {
             .unwrap_or_else(|_| panic!("not JSON: {}", String::from_utf8_lossy(&line)))
     }
 
-    /// All bytes until EOF.
+    /// All bytes from the server until EOF.
     pub(crate) async fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         within("EOF", self.reader.read_to_end(&mut rest))
@@ -96,7 +96,8 @@ impl LineClient {
         rest
     }
 
-    /// Sends a request and returns its result, or the whole response if it is an error.
+    /// Sends a request and returns the result of its response. If the response is an error, returns
+    /// the whole response.
     pub(crate) async fn request_result(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).await;
         let mut response = self.next().await;
@@ -112,19 +113,19 @@ impl LineClient {
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Sends a ping and asserts that the next message is its response, so the server sent no other
-    /// message before.
+    /// Sends a ping and asserts that the next message is its response. This shows that the server
+    /// sent no other message before the response.
     pub(crate) async fn assert_next_is_pong(&mut self) {
         assert_eq!(self.request_result("ping", json!({})).await, json!({}));
     }
 }
 
-/// Connects to a server in memory.
+/// Opens a connection to a server in memory.
 pub(crate) fn open(server: &MemoryServer) -> LineClient {
     LineClient::new(server.open())
 }
 
-/// A child process. It is killed if the test fails; its children are not.
+/// A scripted server as a child process. On drop, the server is killed, but not its children.
 pub(crate) struct ChildServer {
     pub(crate) tag: String,
     pub(crate) client: LineClient,
@@ -160,7 +161,7 @@ impl ChildServer {
     }
 }
 
-/// The `_meta` of a modern request.
+/// The `_meta` that every request of the modern era needs.
 pub(crate) fn modern_meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -168,7 +169,7 @@ pub(crate) fn modern_meta() -> Value {
     })
 }
 
-/// The parameters of a modern request.
+/// Returns parameters with the `_meta` of a modern-era request added.
 pub(crate) fn modern(params: &Value) -> Value {
     let mut params = params.clone();
     params["_meta"] = modern_meta();

@@ -1,5 +1,5 @@
-//! Strictness of the default responses. A lenient fake would hide missing fields in client
-//! requests.
+//! The default responses reject incorrect requests. A lenient fake would hide missing fields in the
+//! requests of the client under test.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Exact output of single steps, in memory and on a paused clock.
+//! The exact output of single steps, in memory and on a paused clock.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use switchboard_testkit::{MemoryServer, Script, Step};
 
 use crate::client::{LineClient, open};
 
-/// Calls the tool `any` of a server that runs these steps for the call.
+/// Connects to a server that runs these steps for `tools/call`, and calls its tool `any`. Does not
+/// read the response.
 async fn call(steps: impl IntoIterator<Item = Step>) -> LineClient {
     let script = Script::legacy().on("tools/call", steps);
     let mut client = open(&MemoryServer::new(script));

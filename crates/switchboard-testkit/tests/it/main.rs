@@ -1,4 +1,4 @@
-//! Behaviour of the fakes that the tests of the other crates do not cover.
+//! Tests of the fakes for behaviour that the tests of the other crates do not cover.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Errors in scripts and tests that a server in memory must report.
+//! Mistakes in a script or a test that a server in memory must report.
 
 use switchboard_testkit::scripted::ServerExit;
 use switchboard_testkit::{MemoryServer, Script, Step};

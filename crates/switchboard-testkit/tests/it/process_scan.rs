@@ -1,4 +1,4 @@
-//! The scan for processes that a test left behind.
+//! Tests of the scan for processes that a test left behind.
 
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde_json::json;
@@ -20,7 +20,8 @@ fn session_of(pid: i32) -> i32 {
     after_name.split(' ').nth(3).unwrap().parse().unwrap()
 }
 
-/// Starts a server that starts a grandchild; returns the pid of the grandchild too.
+/// Starts a server and lets it start a grandchild. Returns the server and the pid of the
+/// grandchild.
 async fn start_with_grandchild(step: Step) -> (ChildServer, i32) {
     let mut server = start(&Script::legacy().on("tools/call", [step, Step::text("started")]));
     server.client.call_text("any", json!({})).await;
@@ -61,7 +62,8 @@ async fn scan_finds_orphan() {
     let mut server = start(&Script::legacy().on("tools/call", [step, Step::text("started")]));
     server.client.call_text("any", json!({})).await;
     assert_eq!(server.close_and_wait().await.code(), Some(0));
-    // The intermediate process exits by itself; the sleeping process stays.
+    // For a moment, the scan may also find the intermediate process, which exits without being
+    // killed.
     let orphan = loop {
         match wait_for_processes(&server.tag, 1).await[..] {
             [orphan] => break orphan,
@@ -85,7 +87,8 @@ async fn unreaped_child_is_a_zombie() {
     server.client.call("any").await;
     server.client.rest().await;
     assert_no_process_left(&server.tag).await;
-    // The kernel frees the memory, and with it the tag, before the process becomes a zombie.
+    // The kernel frees the memory of a process, which contains the tag, before the process becomes
+    // a zombie.
     within("the zombie", async {
         while zombies_among(&running) != running {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Isolation of the sandbox.
+//! Programs in the sandbox are isolated from the environment of the test.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Scripts as JSON.
+//! Scripts are read from JSON and written as JSON.
 
 use serde_json::json;
 use switchboard_testkit::{Cursors, Era, ListenEnding, Script, Step};

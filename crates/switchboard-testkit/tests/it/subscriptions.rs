@@ -1,4 +1,5 @@
-//! Filtering of notifications. A fake that notified every client would hide missing subscriptions.
+//! Which clients receive a notification. A fake that notified every client would hide missing
+//! subscriptions.
 
 use serde_json::{Value, json};
 use switchboard_testkit::{MemoryServer, Script, resource};
@@ -21,7 +22,7 @@ fn all_notifications() -> Value {
     })
 }
 
-/// Opens a listen request; returns its id and the acknowledged filter.
+/// Opens a `subscriptions/listen` request. Returns its id and the acknowledged filter.
 async fn listen(client: &mut LineClient, filter: &Value) -> (u64, Value) {
     let params = modern(&json!({"notifications": filter}));
     let id = client.request("subscriptions/listen", params).await;

@@ -1,4 +1,4 @@
-//! Memory and CPU measurement.
+//! Tests of the memory and CPU measurement.
 
 use switchboard_testkit::{PeakMemory, cpu_time};
 
