@@ -4,8 +4,8 @@
 //! - [`RawServer`] sends arbitrary bytes, for malformed HTTP.
 //! - [`FaultProxy`] forwards to any server and breaks connections by a plan derived from a seed.
 //!
-//! They write HTTP/1.1 without a library, so that a test controls every byte. They need real time:
-//! with a paused clock tokio would skip ahead while bytes are in the kernel.
+//! The two servers write HTTP/1.1 without a library, so that a test controls every byte. All three
+//! need real time: with a paused clock tokio would skip ahead while bytes are in the kernel.
 
 mod connection;
 mod event_log;

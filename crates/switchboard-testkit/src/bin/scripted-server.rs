@@ -103,7 +103,7 @@ fn open_descriptors() -> Vec<i32> {
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    // Exclude the descriptor that listed the directory: it is closed by now.
+    // The list contains the descriptor that listed the directory, which is closed by now.
     let still_open = |number: &i32| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
     let above_standard = listed.into_iter().filter(|number| *number > 2);
     let mut descriptors: Vec<i32> = above_standard.filter(still_open).collect();

@@ -63,8 +63,8 @@ fn fail(code: i32, reason: &str) -> i32 {
     code
 }
 
-/// Creates the record file and writes the command line, the working directory and the environment
-/// variables that concern Claude to it.
+/// Creates the record file. Its first line contains the command line, the working directory and the
+/// environment variables that concern Claude.
 #[expect(
     clippy::disallowed_methods,
     reason = "the record contains the environment that the host passed"

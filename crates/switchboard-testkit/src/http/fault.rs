@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::raw_server::RawStep;
 
-/// A fault of a request or a connection. By default it occurs once.
+/// What goes wrong with a request or a connection, and when. By default a fault occurs once, at the
+/// first match after [`HttpServer::arm`](super::HttpServer::arm).
 ///
 /// ```
 /// use switchboard_testkit::http::Fault;

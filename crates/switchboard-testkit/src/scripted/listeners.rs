@@ -30,7 +30,7 @@ pub(super) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 pub(super) struct Listeners {
     /// The open `subscriptions/listen` requests, oldest first.
     listens: Vec<Listen>,
-    /// The legacy clients, oldest first.
+    /// The clients of the legacy era that have sent a request, oldest first.
     legacy_clients: Vec<LegacyClient>,
 }
 

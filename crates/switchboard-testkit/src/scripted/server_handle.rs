@@ -1,4 +1,4 @@
-//! Access to a running server, for those who share its [`SharedState`](super::SharedState).
+//! A handle through which tests notify the clients of a running server and list its subscriptions.
 
 use std::sync::Arc;
 
