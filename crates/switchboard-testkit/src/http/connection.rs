@@ -94,9 +94,9 @@ impl Connection {
         }
     }
 
-    /// Waits until the next request of the client arrives, then returns false. If the test closes idle
-    /// connections first, shuts down the write half, waits until the client closes its end or sends
-    /// more bytes, and returns true.
+    /// Waits until the next request of the client arrives, then returns false. If the test closes
+    /// idle connections first, shuts down the write half, waits until the client closes its end or
+    /// sends more bytes, and returns true.
     async fn closed_while_idle(&mut self) -> bool {
         tokio::select! {
             biased;
