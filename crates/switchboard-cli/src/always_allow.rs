@@ -1,7 +1,7 @@
 //! Saves an allow rule when the user answers "always" to a permission question.
 //!
-//! The rule matches exactly the tool in question. Invariant: rules go to the user's own settings
-//! files, never to a file of the project.
+//! The rule matches only the tool that the user was asked about. Invariant: rules go to the user's
+//! own settings files, never to a file of the project.
 
 use std::path::PathBuf;
 
@@ -19,15 +19,15 @@ pub(crate) struct RuleFile {
     file: PathBuf,
 }
 
-/// A rule as saved.
+/// A rule that was written to a settings file.
 #[derive(Debug)]
 pub(crate) struct SavedRule {
     pub(crate) rule: String,
-    /// File and line.
+    /// Where the rule was written: `file:line`, or only the file if the line was not found.
     pub(crate) location: String,
 }
 
-/// The files to choose from; the first one is the default.
+/// The settings files that an allow rule can be saved to: local scope first, then user scope.
 pub(crate) fn rule_files(paths: &ScopePaths) -> Vec<RuleFile> {
     let rule_file = |(rule_scope, scope): (RuleScope, Scope)| {
         let file = paths.settings_file(scope)?;
@@ -46,7 +46,8 @@ pub(crate) fn rule_files(paths: &ScopePaths) -> Vec<RuleFile> {
 }
 
 impl RuleFile {
-    /// Whether an allow rule in this file takes precedence over the rule that led to the question.
+    /// Whether an allow rule in this file takes precedence over `asked`, the decision to ask the
+    /// user.
     pub(crate) fn overrides(&self, asked: &Decision) -> bool {
         match &asked.reason {
             Reason::Rule(rule) => self.scope < rule.scope,
@@ -79,7 +80,8 @@ impl RuleFile {
 /// Built from the raw names, because allow rules are matched against raw names.
 pub(crate) fn pattern(tool: &ToolId) -> Option<String> {
     let (server, name) = (tool.server.as_str(), tool.tool.as_str());
-    // A pattern is split at its first `__`, which must be the separator and not part of the name.
+    // After `mcp__`, a pattern is split at its first `__`. A server name that contains `__` or ends
+    // with `_` would be split at the wrong place.
     if server.contains("__") || server.ends_with('_') {
         return None;
     }

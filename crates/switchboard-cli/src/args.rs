@@ -1,8 +1,8 @@
 //! The command line, defined with clap.
 //!
 //! Global options are accepted before and after the command. Both positions are parsed separately
-//! and merged: with clap's own global arguments, a list given after the command would replace the
-//! one before it, and a `--deny` could get lost.
+//! and merged: with clap's own global arguments, a list of values after the command would replace
+//! the list before the command, and a `--deny` could get lost.
 
 mod add;
 mod global;
@@ -60,7 +60,8 @@ impl Cli {
                 global,
                 command: Command::Call(call),
             }),
-            // On an error, parse again with all commands: that error message is complete.
+            // Parse again with all commands: `CallOnlyCli` does not know the other commands, so its
+            // error message is incomplete.
             Some(Err(_)) | None => Self::try_parse_from(&words),
         }
     }
@@ -246,7 +247,7 @@ pub(crate) enum StaticOutput {
     Schema(SchemaFile),
 }
 
-/// The hidden command that turns this binary into a small MCP server.
+/// The hidden command that runs this binary as the stdio MCP server of `demo`.
 pub(crate) const DEMO_SERVER: &str = "__demo-server";
 
 /// A command's arguments, and the global options given after it.

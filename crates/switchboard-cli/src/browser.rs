@@ -1,9 +1,9 @@
 //! Opens a URL in a browser that outlives this process.
 //!
 //! This process kills its descendants at exit, so a short-lived helper process (this binary with
-//! `__spawn-detached`) starts the browser in a new session and exits. The URL is passed as one
-//! argument and never through a shell. Invariant: callers pass only URLs that the user agreed to
-//! open.
+//! `__spawn-detached`) starts the browser in a new session (`setsid`) and exits at once. The URL is
+//! passed as one argument and never through a shell. Invariant: callers pass only URLs that the
+//! user agreed to open.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use switchboard::process::Subreaper;
 
-/// The hidden command that turns this binary into the helper process.
+/// The hidden command that runs this binary as the helper process, which starts the browser.
 pub(crate) const SPAWN_DETACHED: &str = "__spawn-detached";
 
 /// The program that opens URLs on this platform.
@@ -22,16 +22,16 @@ pub(crate) const PROGRAM: &str = if cfg!(target_os = "macos") {
     "xdg-open"
 };
 
-/// Opens URLs.
+/// Opens URLs with [`PROGRAM`].
 #[derive(Clone, Debug)]
 pub(crate) struct Browser {
-    /// The path of [`PROGRAM`].
+    /// Where [`PROGRAM`] was found on this machine.
     pub(crate) program: PathBuf,
     pub(crate) subreaper: Option<Subreaper>,
 }
 
 impl Browser {
-    /// Starts the browser. Success means that it was started, not that it shows the URL.
+    /// Starts the browser. Success means that the browser was started, not that it shows the URL.
     pub(crate) async fn open(&self, url: &str) -> io::Result<()> {
         let args = [
             SPAWN_DETACHED.into(),
@@ -49,7 +49,7 @@ impl Browser {
         let status = tokio::task::spawn_blocking(start).await;
         match status.map_err(io::Error::other)? {
             Ok(status) if !status.success() => Err(io::Error::other("could not start the browser")),
-            // ECHILD: the reaper may have waited for the helper already.
+            // ECHILD: the subreaper of this process may have waited for the helper already.
             Err(error) if error.raw_os_error() != Some(NO_CHILD) => Err(error),
             _ => Ok(()),
         }
@@ -64,8 +64,8 @@ pub(crate) fn spawn_detached(mut args: impl Iterator<Item = OsString>) -> ExitCo
     let Some(program) = args.next() else {
         return ExitCode::FAILURE;
     };
-    // Fails if this process leads a group already. Then the browser stays in the terminal's
-    // session.
+    // Fails if this process is already a process group leader. The browser then stays in the
+    // terminal's session.
     let _ = rustix::process::setsid();
     match command_without_stdio(program).args(args).spawn() {
         Ok(_) => ExitCode::SUCCESS,
@@ -73,7 +73,7 @@ pub(crate) fn spawn_detached(mut args: impl Iterator<Item = OsString>) -> ExitCo
     }
 }
 
-/// The path of the running binary. On Linux it stays valid if the file was replaced.
+/// The path of the running binary. On Linux the path stays valid if the file was replaced.
 fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         Ok(PathBuf::from("/proc/self/exe"))

@@ -9,7 +9,7 @@ use clap_complete::env::{CompleteEnv, Shells};
 use crate::args::{Cli, Shell};
 use crate::failure::Failure;
 
-/// The variable that marks a run as a completion request.
+/// The environment variable that a registration script sets to request completions.
 const VARIABLE: &str = "SWITCHBOARD_COMPLETE";
 const PROGRAM: &str = "switchboard";
 

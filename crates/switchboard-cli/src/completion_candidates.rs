@@ -41,7 +41,8 @@ pub(crate) fn tool_names() -> ArgValueCandidates {
     })
 }
 
-/// The configured servers and what completion needs to find their cached tools.
+/// The configured servers, and the tool cache with the current directory, which is part of a cache
+/// key.
 struct KnownServers {
     entries: Vec<ServerEntry>,
     cache: FileServerCache,
@@ -58,7 +59,8 @@ fn known_servers() -> Option<KnownServers> {
     })
 }
 
-/// Finds the options that decide which servers exist in a command line that is still being typed.
+/// Reads `--mcp-config` and `--strict-mcp-config` from a command line that is still being typed.
+/// The two options decide which servers exist.
 fn partial_flags(argv: &[String]) -> ConfigSelection {
     let mut selection = ConfigSelection::default();
     let mut words = argv.iter();
@@ -72,7 +74,8 @@ fn partial_flags(argv: &[String]) -> ConfigSelection {
     selection
 }
 
-/// The tools that the server listed when it was last connected.
+/// The wire names of the tools in the server's cached listing. Empty if nothing is cached or the
+/// entry is invalid.
 fn cached_tools(entry: &ServerEntry, cache: &FileServerCache, directory: &Path) -> Vec<String> {
     // The launch spec is only needed for the cache key; no server is launched.
     let LaunchDecision::Launch(spec) = entry.decide_launch(&Trust::project_for_this_run()) else {

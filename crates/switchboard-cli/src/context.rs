@@ -1,7 +1,8 @@
 //! Everything one command needs: environment, directories, config, trust, settings, console.
 //!
-//! The engine reads none of these itself; it gets them from here. Invariant: an invalid environment
-//! variable leads to a warning, not to an error; only a missing home or current directory is fatal.
+//! The library crates read none of these themselves; the commands pass them on from here.
+//! Invariant: an invalid environment variable leads to a warning, not to an error; only a missing
+//! home or current directory is fatal.
 
 mod host_builder;
 
@@ -35,7 +36,7 @@ use crate::server_cache::FileServerCache;
 use crate::terminal::Terminal;
 use crate::trace::TraceFile;
 
-/// The inputs of one run.
+/// Environment, flags, directories and shared resources of one run of the program.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) console: Console,
@@ -49,7 +50,7 @@ pub(crate) struct Context {
     rules: Vec<Rule>,
     trace: Option<Arc<TraceFile>>,
     process_guard: ProcessGuard,
-    /// Makes sure that the cleanup of old stored results runs once.
+    /// Ensures that old stored results are cleaned up only once per run, even with several hosts.
     cleanup_started: Once,
 }
 
@@ -154,7 +155,8 @@ impl Context {
         let (directory, base_dirs) = (self.directory.clone(), self.base_dirs.clone());
         let selection = self.flags.config_selection();
         let targets = move || {
-            // Computed on each poll: the directory may become a project later.
+            // Find the paths on each poll: the current directory may become part of a project
+            // later.
             let paths = ScopePaths::find(&directory, base_dirs.clone());
             let scopes = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
             let settings = scopes.map(|scope| paths.settings_file(scope));
@@ -202,8 +204,8 @@ impl Context {
         self.flags.trust_project
     }
 
-    /// Loads the config. Prints its problems only if no server is left or `--mcp-config` is
-    /// unusable; otherwise the command decides which ones to print.
+    /// Loads the config. If `--mcp-config` is unusable or no valid entry is left, prints the
+    /// problems and returns an error. Otherwise the command decides which problems to print.
     pub(crate) fn load_servers(&self) -> Result<LoadedServers, Failure> {
         let loaded = load_config(&self.flags, &self.variables, &self.scope_paths());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
@@ -223,7 +225,7 @@ impl Context {
         Ok(self.with_trust(loaded))
     }
 
-    /// Adds settings, approvals and the administrator's policy to loaded servers.
+    /// Adds the settings, the recorded approvals and the administrator's policy to a loaded config.
     pub(crate) fn with_trust(&self, mut loaded: LoadedConfig) -> LoadedServers {
         let trust = if self.flags.trust_project {
             Trust::project_for_this_run()
@@ -243,7 +245,7 @@ impl Context {
         load_settings(&self.scope_paths(), &engine_settings::RULE_VALIDATOR)
     }
 
-    /// The rules of the command line and the settings.
+    /// The permission rules of the command line, followed by those of the settings.
     pub(crate) fn rules(&self, servers: &LoadedServers) -> Vec<Rule> {
         let from_settings =
             engine_settings::rules(&servers.settings, &servers.trusted_project_servers());
@@ -255,8 +257,8 @@ impl Context {
         ApprovalsFile::at(self.scope_paths().approvals_file())
     }
 
-    /// The recorded approvals. Empty if no project server needs one, or if the file cannot be read,
-    /// which adds a diagnostic.
+    /// The recorded approvals. Empty if the config has no server of project scope. Also empty, with
+    /// a diagnostic, if the file cannot be read.
     fn approvals_for(&self, loaded: &mut LoadedConfig) -> Approvals {
         let mut servers = loaded.config.servers.iter();
         if !servers.any(|entry| entry.scope() == Scope::Project) {
@@ -269,7 +271,7 @@ impl Context {
         })
     }
 
-    /// Removes the host records. Call it after every host has shut down and before the hosts are
+    /// Removes the host records. Call this after every host has shut down and before the hosts are
     /// dropped.
     pub(crate) fn on_hosts_shut_down(&self) {
         self.process_guard.release();
@@ -284,7 +286,7 @@ impl Context {
         words.join(" ")
     }
 
-    /// The command line of this run with one more flag.
+    /// The command line of this run with one more flag, before the command.
     pub(crate) fn rerun_with(&self, flag: &str) -> String {
         let words = self.argv.iter().map(|word| quote_for_shell(word));
         let words: Vec<_> = ["switchboard".to_owned(), flag.to_owned()]
@@ -294,7 +296,7 @@ impl Context {
         words.join(" ")
     }
 
-    /// The file with the full text of a truncated result.
+    /// The file in the result store that holds the full text of a truncated result.
     pub(crate) fn stored_result_path(&self, handle: &ResultHandle) -> PathBuf {
         self.result_store().path(handle)
     }
@@ -310,7 +312,7 @@ fn load_config(
 }
 
 impl LoadedServers {
-    /// Marks the entries that the settings disable.
+    /// Marks the entries that settings files disable, and combines the parts.
     fn new(mut loaded: LoadedConfig, trust: Trust, settings: Settings) -> Self {
         for entry in &mut loaded.config.servers {
             let mut disabled = settings.disabled.iter();
@@ -325,8 +327,8 @@ impl LoadedServers {
         }
     }
 
-    /// The servers that the project's allow rules apply to. They are defined in the project's file,
-    /// and are approved or trusted by `--trust-project`.
+    /// The servers that the project's allow rules apply to. Each server is defined in the project's
+    /// file, and is approved or trusted by `--trust-project`.
     fn trusted_project_servers(&self) -> Vec<ServerName> {
         let entries = self.loaded.config.servers.iter();
         let trusted = entries.filter(|entry| self.is_trusted_project_server(entry));
@@ -362,7 +364,8 @@ impl LoadedServers {
         self.loaded.diagnostics.iter().chain(settings).collect()
     }
 
-    /// Prints the problems of the files and of this entry, but not those of other entries.
+    /// Prints the problems of the config files and of this entry. Does not print the problems of
+    /// other entries.
     pub(crate) fn diagnose_one(&self, entry: &ServerEntry, console: &Console) {
         for diagnostic in &self.loaded.diagnostics {
             if diagnostic

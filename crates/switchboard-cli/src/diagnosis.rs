@@ -1,7 +1,8 @@
 //! Checks every step from a config entry to a callable tool.
 //!
-//! `doctor` and `why` print the result. The checks read what the host recorded while it connected;
-//! they start nothing. Invariant: after the first failed step, all later steps are `NotReached`.
+//! `doctor` and `why` print the result. The checks read what the host recorded while it connected
+//! to the server; they start nothing. Invariant: after the first failed step, all later steps are
+//! `NotReached`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, format_duration, text, utc_date};
 
-/// The checks, in the order in which they run.
+/// The checks for one server or tool, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Step {
@@ -36,7 +37,7 @@ pub(crate) enum Step {
     Tls,
     /// The URL responds as an MCP server does.
     Respond,
-    /// The process stayed alive until the handshake.
+    /// The process of a stdio server was still running when the handshake began.
     Process,
     /// Client and server agreed on a protocol version.
     Handshake,
@@ -48,7 +49,7 @@ pub(crate) enum Step {
     Name,
     /// The permission rules do not deny the call.
     Permission,
-    /// The tool is offered to models.
+    /// The tool is in the catalog, from which models choose.
     Available,
 }
 
@@ -77,7 +78,7 @@ impl Step {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     Ok,
-    /// Passed, with a problem that does not block the later steps.
+    /// The step passed, but has a problem that does not block the later steps.
     Warning,
     Failed,
     NotReached,
@@ -106,7 +107,7 @@ pub(crate) struct StepResult {
     elapsed_ms: Option<u64>,
 }
 
-/// The steps checked so far.
+/// The results of the steps that were checked, in order.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Diagnosis {
@@ -114,7 +115,8 @@ pub(crate) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Checks the steps that all tools of a server have in common.
+    /// Checks the steps of the server, from the config entry to the tool listing. Steps of a single
+    /// tool are added with [`Self::push`].
     pub(crate) fn for_server(
         entry: &ServerEntry,
         server: &ServerDetails,
@@ -133,7 +135,8 @@ impl Diagnosis {
         diagnosis
     }
 
-    /// Adds a step. Its outcome becomes `NotReached` if an earlier step failed.
+    /// Adds the result of a step. If a previous step failed, `NotReached` is recorded instead of
+    /// `outcome`.
     pub(crate) fn push(&mut self, step: Step, outcome: Outcome, message: impl Into<String>) {
         self.push_timed(step, outcome, message, None);
     }
@@ -175,7 +178,8 @@ impl Diagnosis {
         self.steps.iter().filter(is_warning).count()
     }
 
-    /// What to do about the failed step. `None` if no step failed or the server is disabled.
+    /// Returns a hint that says what to do about the failed step. `None` if no step failed or the
+    /// server is disabled.
     pub(crate) fn hint(
         &self,
         entry: &ServerEntry,
@@ -242,7 +246,7 @@ impl Diagnosis {
             LaunchDecision::Refused(refusal) => {
                 self.push(Step::Trust, Outcome::Failed, refusal.to_string());
             }
-            // The config step reports the problem.
+            // The result of the step `Config` already contains the problem of the entry.
             LaunchDecision::Invalid(_) => self.push(Step::Trust, Outcome::NotReached, ""),
         }
     }
@@ -391,7 +395,7 @@ fn suggest_manual_start(spec: &LaunchSpec) -> Option<String> {
     ))
 }
 
-/// Why the entry may run.
+/// Describes why the entry may run.
 fn describe_consent(consent: Consent) -> &'static str {
     match consent {
         Consent::Administrator => "the administrator's file",

@@ -26,12 +26,12 @@ use crate::terminal::{Echo, Terminal, TerminalGuard, TerminalModes, Typed};
 const DEFAULT_COLUMNS: usize = 80;
 /// Maximum width of prose, even on wider terminals.
 const PROSE_COLUMNS: usize = 100;
-/// After this many elicitations cancelled within [`CANCEL_WINDOW`], the command is interrupted:
-/// otherwise a server that keeps asking could not be stopped with Ctrl-C.
+/// If the user cancels this many elicitations within [`CANCEL_WINDOW`], the command is interrupted.
+/// Otherwise Ctrl-C could not stop a command whose server keeps asking.
 const MAX_CANCELLED: usize = 3;
 const CANCEL_WINDOW: Duration = Duration::from_secs(5);
 
-/// Shows elicitations, one at a time.
+/// Shows elicitations on the terminal, one at a time, and returns the responses of the user.
 #[derive(Debug)]
 pub(crate) struct ElicitPrompt {
     terminal: Terminal,
@@ -39,7 +39,7 @@ pub(crate) struct ElicitPrompt {
     columns: usize,
     /// Opens URLs; `None` if the platform's program is not installed.
     browser: Option<Browser>,
-    /// When the user cancelled elicitations recently.
+    /// When the user cancelled elicitations within the last [`CANCEL_WINDOW`].
     cancelled: Mutex<Vec<Instant>>,
 }
 
@@ -73,7 +73,7 @@ impl ElicitPrompt {
                 let browser = self.browser.as_ref();
                 open_url::ask(&mut question, &elicitation.message, address, browser).await
             }
-            // A mode added later, which this version cannot show.
+            // `ElicitMode` is non-exhaustive. A mode that this version cannot show is cancelled.
             _ => Err(QuestionCancelled),
         };
         if answer.is_err() {
@@ -82,7 +82,8 @@ impl ElicitPrompt {
         question.end(answer.unwrap_or(ElicitResponse::Cancel))
     }
 
-    /// Interrupts the command if the user keeps cancelling without typing anything.
+    /// Counts cancelled elicitations, and interrupts the command at number [`MAX_CANCELLED`] within
+    /// [`CANCEL_WINDOW`]. An elicitation in which the user typed a line resets the count.
     fn count_cancelled(&self, question: &OpenQuestion) {
         let now = Instant::now();
         let mut cancelled = lock(&self.cancelled);
@@ -93,7 +94,7 @@ impl ElicitPrompt {
         cancelled.push(now);
         if cancelled.len() >= MAX_CANCELLED {
             let _ = question.print_dimmed("cancelled repeatedly: stopping the command");
-            // SIGINT, as if the user had pressed Ctrl-C while no question is open.
+            // Ctrl-C while no question is open sends the same signal.
             let _ = kill_process(getpid(), Signal::INT);
         }
     }
@@ -113,7 +114,7 @@ impl From<io::Error> for QuestionCancelled {
     }
 }
 
-/// An elicitation while it is shown.
+/// An elicitation that is shown on the terminal and not answered yet.
 #[derive(Debug)]
 struct OpenQuestion {
     server: String,
@@ -220,7 +221,7 @@ impl OpenQuestion {
         }
     }
 
-    /// Prints what was sent to the server.
+    /// Prints whether the elicitation was accepted, declined or cancelled, and returns `answer`.
     fn end(mut self, answer: ElicitResponse) -> ElicitResponse {
         self.has_ended = true;
         let sent = match &answer {

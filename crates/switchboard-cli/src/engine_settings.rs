@@ -1,7 +1,7 @@
-//! Converts settings into rules, limits and deadlines for the engine.
+//! Converts settings into the rules, limits and deadlines of a host.
 //!
-//! Invariant: if a settings file is invalid, a rule denies every MCP tool. Its reason names the
-//! problem.
+//! Invariant: if a settings file is invalid, a rule denies every MCP tool. The reason of the rule
+//! names the problem.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use switchboard_config::{
     ServerName, Settings,
 };
 
-/// Checks rules in settings files with the engine's parsers.
+/// Checks the rules in settings files with the parsers of the `switchboard` library, which the
+/// config crate does not depend on.
 pub(crate) const RULE_VALIDATOR: RuleValidator = RuleValidator {
     tool: |text| match Rule::new(Action::Deny, text) {
         Ok(_) => Ok(()),
@@ -31,8 +32,7 @@ pub(crate) const RULE_VALIDATOR: RuleValidator = RuleValidator {
 const ALL_MCP_TOOLS: &str = "mcp__*";
 
 /// The rules of all settings files. Allow rules of the project apply only to `trusted_servers`, the
-/// project servers that may run: approving a project server does not extend to the user's own
-/// servers.
+/// project servers that may run. They never apply to the user's own servers.
 pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<Rule> {
     let deny_all = settings.blocking_errors.iter().map(deny_all_rule);
     let written = settings.rules(ProjectRules::All).map(|setting| {
@@ -45,7 +45,7 @@ pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<
             rule
         })
     });
-    // If the engine rejects a rule that passed the validator, all calls are blocked too.
+    // If a rule is invalid although it passed `RULE_VALIDATOR`, all calls are denied.
     let rules = deny_all.chain(written).collect::<Result<_, _>>();
     rules.unwrap_or_else(|error| {
         let rule =
@@ -64,7 +64,7 @@ fn deny_all_rule(error: &BlockingError) -> Result<Rule, InvalidPattern> {
     Ok(rule)
 }
 
-/// Why all calls are blocked.
+/// Says that all calls are blocked because of this error.
 pub(crate) fn settings_error(error: &BlockingError) -> String {
     format!("invalid settings: {}", error.problem.message)
 }
@@ -85,7 +85,7 @@ fn written_rule(setting: &RuleSetting) -> Result<Rule, InvalidPattern> {
         None => rule,
         Some(RuleHint::ReadOnly) => rule.hint(Hint::ReadOnly),
         Some(RuleHint::OpenWorld) => rule.hint(Hint::OpenWorld),
-        // The enum is non-exhaustive; destructive is its only other variant.
+        // `RuleHint` is non-exhaustive; `Destructive` is the only other variant.
         Some(_) => rule.hint(Hint::Destructive),
     })
 }
@@ -100,7 +100,8 @@ fn rule_scope(scope: Scope) -> RuleScope {
     }
 }
 
-/// The limits in effect. `from_env`: the limit on result text from the environment.
+/// Returns the limits from settings files, environment and defaults. `from_env` is the limit on
+/// result text from the environment, in bytes.
 pub(crate) fn limits(settings: &Settings, defaults: Limits, from_env: Option<usize>) -> Limits {
     let mut limits = defaults;
     for (key, field) in limit_fields(&mut limits) {
@@ -116,10 +117,11 @@ pub(crate) fn limits(settings: &Settings, defaults: Limits, from_env: Option<usi
     limits
 }
 
-/// The variable with the timeout of a call, in milliseconds.
+/// The environment variable that sets the timeout of a call, in milliseconds.
 pub(crate) const CALL_TIMEOUT_VAR: &str = "MCP_TOOL_TIMEOUT";
 
-/// The deadlines in effect. `from_env`: deadlines from the environment, by key, in milliseconds.
+/// Returns the deadlines from settings files, environment and defaults. `from_env` returns the
+/// deadline that the environment sets for a key, in milliseconds.
 pub(crate) fn deadlines(settings: &Settings, from_env: impl Fn(&str) -> Option<u64>) -> Deadlines {
     let mut deadlines = Deadlines::default();
     for (key, field) in deadline_fields(&mut deadlines) {
@@ -129,11 +131,11 @@ pub(crate) fn deadlines(settings: &Settings, from_env: impl Fn(&str) -> Option<u
     deadlines
 }
 
-/// Builds the hint that names the setting of a limit or deadline. `bound`: its name in the engine.
-/// `None` if the limit cannot be raised.
+/// Builds a hint that names the setting which raises a limit or deadline. `bound` is a field name
+/// of `Limits` or `Deadlines`. `None` if there is no such setting.
 pub(crate) fn raise_hint(bound: &str, file: &Path) -> Option<String> {
     if bound == "json_depth" {
-        // The default is the maximum.
+        // The default of `json_depth` is also the maximum.
         return None;
     }
     let (mut limits, mut deadlines) = (Limits::default(), Deadlines::default());
@@ -217,7 +219,7 @@ mod tests {
         let mut deadlines = Deadlines::default();
         let keys = deadline_fields(&mut deadlines).map(|(key, _)| key);
         assert_eq!(keys, DEADLINE_KEYS);
-        // The names in Debug output, in snake case, must match too.
+        // The field names in the Debug output, which are snake case, must match the keys too.
         let debug = format!("{:?} {:?}", Limits::default(), Deadlines::default());
         for key in LIMIT_KEYS.iter().chain(&DEADLINE_KEYS) {
             let snake: String = key

@@ -1,6 +1,7 @@
 //! Errors of commands: kind, message, hint, exit code.
 //!
-//! Only this module defines exit codes. A hint is a command to run or a short instruction.
+//! Exit codes are defined only here. The hint of an error is a command to run or a short
+//! instruction.
 
 use std::io;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use switchboard::watch::WatchError;
 use switchboard::{CallError, StartError};
 use switchboard_config::{Diagnostic, EditError};
 
-/// The exit codes.
+/// The exit codes of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -93,7 +94,7 @@ impl Kind {
     }
 }
 
-/// The error of a command. Boxed, so that `Result`s stay small.
+/// The error of a command. The parts are boxed, so that a `Result` with this error stays small.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<Parts>);
 
@@ -102,11 +103,11 @@ pub(crate) struct Parts {
     pub(crate) kind: Kind,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// Whether the call was delivered; only for errors of calls.
+    /// Whether the call may have reached the server. `None` if the error does not come from a call.
     pub(crate) delivery: Option<Delivery>,
     /// The config problems that caused the error.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Print the JSON form on one line, because the command prints JSON lines.
+    /// Whether `--json` prints this error on one line, for commands that print JSON lines.
     pub(crate) is_json_line: bool,
 }
 
@@ -134,7 +135,7 @@ impl Failure {
         Self::new(Kind::Interrupted, "interrupted")
     }
 
-    /// Marks an interruption that came while a call was in flight.
+    /// Adds to an interruption that a call was in flight. Other errors stay unchanged.
     pub(crate) fn during_call(mut self) -> Self {
         if self.0.kind == Kind::Interrupted {
             self.0

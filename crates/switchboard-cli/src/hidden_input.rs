@@ -11,10 +11,11 @@ use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::terminal::disable_stop_keys;
 
-/// Maximum number of bytes read from stdin. A value is much shorter; a wrong file may be longer.
+/// Maximum number of bytes read from stdin. Secrets are much shorter; the limit stops a large file
+/// that was redirected by mistake.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Reads one value per name, in their order.
+/// Reads one value for each name, in the order of `names`.
 pub(crate) async fn read_values(
     names: &[&str],
     signals: &mut Signals,
@@ -42,7 +43,7 @@ pub(crate) async fn read_values(
     values
 }
 
-/// Reads stdin to its end.
+/// Reads stdin to the end, but at most [`MAX_BYTES`].
 pub(crate) async fn read_all(signals: &mut Signals) -> Result<String, Failure> {
     let read = tokio::task::spawn_blocking(|| {
         let mut text = String::new();

@@ -1,7 +1,7 @@
-//! Answers the requests of the engine and of servers: permission, elicitation, roots.
+//! Answers permission questions of the host, and elicitation and roots requests of servers.
 //!
 //! Elicitation is offered to servers only if a person can be asked; `--yes` answers permission
-//! questions and no elicitation. Invariant: local paths are sent to local servers only.
+//! questions but not elicitations. Invariant: local paths are sent to local servers only.
 
 use std::collections::BTreeSet;
 

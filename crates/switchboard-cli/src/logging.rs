@@ -18,10 +18,11 @@ use crate::private_file::create_private;
 use crate::render::Console;
 use crate::render::style::Style;
 
-/// The minimum level of a log file.
+/// A log file contains at least the messages of this level.
 const FILE_LEVEL: LevelFilter = LevelFilter::DEBUG;
 
-/// The log level to request from servers: the most verbose level that is written anywhere.
+/// The MCP log level to request from servers: the more verbose one of the levels of stderr and log
+/// file. `None` if nothing is logged.
 pub(crate) fn server_log_level(verbosity: u8, file: Option<&Path>) -> Option<LogLevel> {
     let level = match file {
         Some(_) => stderr_level(verbosity).max(FILE_LEVEL),
@@ -46,7 +47,7 @@ fn stderr_level(verbosity: u8) -> LevelFilter {
 /// Starts logging. `verbosity` is the number of `-v` flags.
 pub(crate) fn start(verbosity: u8, file: Option<&Path>, console: &Console) -> Result<(), Failure> {
     let stderr_level = stderr_level(verbosity);
-    // The common case: skip the setup, which would slow every start down.
+    // Without `-v` and `--log-file`, skip the setup: it would slow down the start of every command.
     if stderr_level == LevelFilter::OFF && file.is_none() {
         return Ok(());
     }

@@ -42,7 +42,8 @@ use render::Console;
 use signals::Signals;
 
 fn main() -> ExitCode {
-    // Before anything else: a guardian must stay small and reads only its pipe.
+    // Check for the guardian before anything else: a guardian process must stay small and reads
+    // only its pipe.
     if std::env::args_os()
         .nth(1)
         .is_some_and(|word| word == process_guard::GUARDIAN)
@@ -89,7 +90,8 @@ fn print_usage_error(mut error: clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::UnknownArgument
         && let Some(line) = args::suggest_double_dash(&words)
     {
-        // Replaces clap's tip, which would put -- in front of the unknown option only.
+        // Replaces clap's tip, which puts `--` in front of the unknown option and not in front of
+        // the command.
         let tip = format!("put the command after --: {line}").into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }

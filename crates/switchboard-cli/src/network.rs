@@ -36,14 +36,14 @@ fn with_proxies(
             Ok(with_proxy) => *network = with_proxy,
             Err(error) => {
                 let warning = format!("ignoring {name}: {error}");
-                // `all_proxy` applies to both schemes and may fail twice.
+                // `all_proxy` applies to `http` and `https`, so the same warning may occur twice.
                 if !warnings.contains(&warning) {
                     warnings.push(warning);
                 }
             }
         }
     };
-    // Never `HTTP_PROXY`: in a CGI script it holds the `Proxy` header of the request.
+    // Do not read `HTTP_PROXY`: in a CGI script it holds the `Proxy` header of the HTTP request.
     let for_http = ["http_proxy", "all_proxy", "ALL_PROXY"];
     if let Some((name, address)) = first_set(variables, &for_http) {
         let result = network.clone().http_proxy(&address);
@@ -65,7 +65,8 @@ fn with_certificates(
     variables: &Variables,
     warnings: &mut Vec<String>,
 ) -> Network {
-    // As in OpenSSL, these two replace the platform's certificates.
+    // As in OpenSSL, the certificates in `SSL_CERT_FILE` and `SSL_CERT_DIR` replace those of the
+    // platform.
     for name in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {
         let Some((_, value)) = first_set(variables, &[name]) else {
             continue;

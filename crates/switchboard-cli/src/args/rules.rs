@@ -1,19 +1,19 @@
 //! `--allow`, `--ask` and `--deny`, in the order in which they were given.
 //!
-//! Implements clap's traits by hand: derived arguments would yield three lists and lose the order
-//! between them.
+//! Implements clap's traits by hand: derived arguments would be three separate lists, and the order
+//! in which the flags were mixed would be lost.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use switchboard::permission::Action;
 
-/// One rule as given.
+/// The action (`--allow`, `--ask` or `--deny`) and the pattern of one flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RuleArg {
     pub(crate) action: Action,
     pub(crate) pattern: String,
 }
 
-/// The rules given before or after the command, in their order.
+/// The rules of all `--allow`, `--ask` and `--deny` flags, in command-line order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleArgs(pub(crate) Vec<RuleArg>);
 

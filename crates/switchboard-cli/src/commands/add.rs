@@ -23,8 +23,8 @@ use crate::render::style::Paint;
 use crate::render::{json, text};
 use crate::signals::Signals;
 
-/// Placeholder for variables that are not set. It is valid in every member of an entry, even at the
-/// start of a URL.
+/// Replaces variables that are not set while an entry is validated. The value is valid in every
+/// member of an entry, even at the start of a URL.
 pub(super) const UNSET_PLACEHOLDER: &str = "https://unset";
 
 pub(crate) async fn run(
@@ -140,8 +140,8 @@ fn already_exists(name: &ServerName, scope: Scope, origin: &SourcePos) -> Failur
     Failure::usage(message).hint("pick a different name, or pass --force to overwrite it")
 }
 
-/// Validates the entry. A variable that is not set here is a warning and not an error: it may be
-/// set where the server is used.
+/// Validates the entry. An unset variable leads to a warning and not to an error: the variable may
+/// be set in the environment in which the server is used.
 fn check(
     name: &ServerName,
     entry: &Value,
@@ -156,15 +156,15 @@ fn check(
         let message = format!("server {name} was not added: {}", problem.message);
         return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint));
     }
-    // The entry is valid with the placeholder. A problem without it is an unset variable that has
-    // no default.
+    // The entry is valid with `UNSET_PLACEHOLDER`. If it is invalid without the placeholder, an
+    // unset variable has no default.
     let strict = check_server(name, entry, scope, &environment).config.err();
     Ok(checked.warnings.into_iter().chain(strict).collect())
 }
 
 /// Approves an entry that was added to the project scope, and returns whether the entry may run.
-/// Entries of other scopes need no approval. The approval covers the entry as typed, and only if
-/// the file still contains it: another program may have changed the file in between.
+/// Entries of other scopes need no approval. Approves nothing if the file no longer contains the
+/// entry as typed: another program may have changed the file since `add` wrote it.
 fn record_approval(
     stored: &[ScopedEntry],
     typed_for_project: Option<&ServerEntry>,
@@ -183,8 +183,9 @@ fn record_approval(
     Ok(true)
 }
 
-/// Compares content hashes, because the masked form is the same for different secrets. An entry
-/// with an unset variable has no hash and cannot be approved.
+/// Whether both entries have the same content hash. The masked forms cannot be compared, because
+/// they are equal for different secrets. An entry with an unset variable has no hash and cannot be
+/// approved.
 fn has_same_content(found: &ServerEntry, typed: &ServerEntry) -> bool {
     typed.content_hash().is_some() && found.content_hash() == typed.content_hash()
 }
@@ -327,7 +328,8 @@ mod tests {
             json!({"command": "srv", "args": ["--token", "mine"], "env": {"LIB": "/other"}}),
         ] {
             let found = read(&other);
-            // The masked forms are equal, so they must not be compared.
+            // The masked forms are equal although the secrets differ, so only hashes may be
+            // compared.
             assert_eq!(found.masked_entry(), typed_entry.masked_entry());
             assert!(!has_same_content(&found, &typed_entry));
         }

@@ -1,7 +1,8 @@
 //! `call TOOL`: calls one tool and prints the result.
 //!
-//! Starts only the server that owns the tool. Arguments are parsed before the start, so that syntax
-//! errors are immediate, and coerced to the tool's schema after it.
+//! Starts only the server that owns the tool. Arguments are parsed before the server is started, so
+//! that syntax errors are reported immediately. They are coerced to the tool's schema after the
+//! start, when the schema is known.
 
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +64,7 @@ pub(crate) async fn run(
         print_output(&output, context)
     })
     .await;
-    // If the request was already sent, the tool may have run. The error has to say so.
+    // If a signal arrives after the request was sent, the error says that the tool may have run.
     outcome.map_err(|failure| {
         if in_flight.load(Ordering::Relaxed) {
             failure.during_call()
@@ -112,8 +113,8 @@ pub(super) async fn read_stdin() -> Result<Map<String, Value>, Failure> {
     parse_object(&text)
 }
 
-/// Converts `key=value` pairs to the types of the tool's schema. A JSON object is passed on
-/// unchanged.
+/// Converts `key=value` pairs to the types of the tool's schema. Arguments given as one JSON object
+/// are not converted.
 pub(super) fn coerce_arguments(
     input: ArgumentInput,
     schema: &ToolSchema,
@@ -188,7 +189,8 @@ fn stderr_tail(host: &Host, server: &ServerName) -> Option<String> {
     (!stderr.is_empty()).then(|| format!("last lines on stderr:\n{stderr}"))
 }
 
-/// Names the setting that raises the exceeded limit.
+/// Names the setting that raises the limit or deadline which the call exceeded. `None` for other
+/// errors.
 fn limit_hint(error: &CallError, context: &Context) -> Option<String> {
     let limit = error.limit()?;
     if let CallError::TimedOut { tool, .. } = error

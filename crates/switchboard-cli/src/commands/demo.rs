@@ -1,8 +1,8 @@
 //! `demo`: shows what a host does, with two built-in servers and no config.
 //!
-//! The host has a calculator in this process, and a child process that runs this binary as a stdio
-//! server. The demo lists tools, calls them, denies one call, kills the child and waits for the
-//! reconnect.
+//! One server is a calculator in this process. The other one is a child process that runs this
+//! binary as a stdio server. The demo lists tools, calls them, denies one call, kills the child and
+//! waits for the reconnect.
 
 mod report;
 pub(crate) mod server;
@@ -30,7 +30,8 @@ use report::{DemoReport, StepMark};
 
 const CHILD: &str = "greeter";
 
-/// Maximum wait for the reconnect. Much longer than the first reconnect delay.
+/// Maximum time to wait until the killed server is connected again. Much longer than the delay
+/// before the first reconnect attempt.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {

@@ -65,7 +65,7 @@ pub(crate) async fn run(
     let host = context.one_shot_host(&servers, entries.clone());
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
-        // Start lazy servers too: the steps after the start cannot be checked otherwise.
+        // Start lazy servers too: most steps can be checked only after the start.
         join_all(entries.iter().map(|entry| start_server(host, entry))).await;
         let catalog = host.catalog();
         let reports = entries
@@ -85,7 +85,7 @@ pub(crate) async fn run(
 
 async fn start_server(host: &Host, entry: &ServerEntry) {
     if !entry.is_disabled() {
-        // Errors are read from the status later.
+        // The host records the error in the server's status, which the checks read.
         let _ = host.start_server(entry.name().as_str()).await;
     }
 }
@@ -111,7 +111,7 @@ fn diagnose_server(
     })
 }
 
-/// Describes which of the server's tools a model can see, and their first problem.
+/// Describes which of the server's tools a model can see, and the first problem of these tools.
 fn check_exposed_tools(
     entry: &ServerEntry,
     server: &ServerDetails,
@@ -179,7 +179,7 @@ impl DoctorReport<'_> {
         self.count_checks(Outcome::Failed)
     }
 
-    /// Counts the warnings of servers that work, and of the environment.
+    /// Counts the warnings of the environment and of servers without a failed step.
     fn warnings(&self) -> usize {
         let working = self.servers.iter().filter(|server| server.ok);
         let of_servers: usize = working.map(|server| server.steps.warnings()).sum();

@@ -23,7 +23,7 @@ struct ToggledJson<'a> {
     enabled: bool,
     /// `false` if the server was already in the requested state.
     changed: bool,
-    /// The local settings file.
+    /// The local settings file, which the command edits.
     file: PathBuf,
 }
 
@@ -97,7 +97,8 @@ fn is_disabled_locally(servers: &LoadedServers, name: &str, local_settings: &Pat
     disabled.any(|server| is_in_file(server, local_settings) && server.name == name)
 }
 
-/// Compares the file too, because the local settings of an enclosing project have the same scope.
+/// Whether the server is disabled in this local settings file. Comparing the scope is not enough:
+/// the local settings of an enclosing project have the same scope.
 fn is_in_file(server: &DisabledServer, file: &Path) -> bool {
     server.scope == Scope::Local && server.origin.file.as_deref() == Some(file)
 }

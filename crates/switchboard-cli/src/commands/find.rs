@@ -62,7 +62,8 @@ pub(super) fn server_of_tool<'a>(
             Kind::UnknownServer,
             format!("unknown tool {tool}: no server named {part:?}"),
         );
-        // The user may have typed the configured name, or the server part without its hash suffix.
+        // The user may have typed the configured name of the server, or the server part of its wire
+        // names without the hash suffix.
         let is_candidate = |(entry, server_part): &(&ServerEntry, &&str)| {
             entry.name().as_str() == part
                 || (server_part.rsplit_once('_')).is_some_and(|(stem, _)| stem == part)
@@ -78,7 +79,7 @@ pub(super) fn server_of_tool<'a>(
 }
 
 /// Finds the server of a command and prints its config problems. If the server is not found, prints
-/// all config problems, because any of them may be the cause.
+/// the problems of all entries, because any of them may be the cause.
 pub(super) fn find_server<'a>(
     servers: &'a LoadedServers,
     console: &Console,
@@ -151,16 +152,15 @@ fn require_enabled(entry: &ServerEntry) -> Result<(), Failure> {
     }
 }
 
-/// Returns the tool with this name from the catalog. The catalog may contain only the cached
-/// listing of the server. If the tool is missing there, starts the server, which refreshes its
-/// listing.
+/// Returns the tool with this name from the catalog. If the tool is missing, starts the server to
+/// refresh its listing: the catalog may contain only a cached listing.
 pub(super) async fn find_tool(
     host: &Host,
     entry: &ServerEntry,
     name: &str,
 ) -> Result<Arc<CatalogTool>, Failure> {
     if host.catalog().get(name).is_none() {
-        // Errors are read from the status below.
+        // The host records the error in the server's status, which is read below.
         let _ = host.start_server(entry.name().as_str()).await;
     }
     let catalog = host.catalog();

@@ -16,7 +16,7 @@ use crate::render::style::Paint;
 use crate::render::{Console, format_duration, json, text};
 use crate::signals::Signals;
 
-/// Column of the values.
+/// The column in which the values start, to the right of their labels.
 const VALUE_COLUMN: usize = 16;
 
 pub(crate) async fn run(
@@ -31,7 +31,8 @@ pub(crate) async fn run(
     let host = context.one_shot_host(&servers, vec![entry.clone()]);
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
-        // Starts a lazy server too. Errors are part of the printed status.
+        // A lazy server is started too. An error is ignored here, because the printed status
+        // contains it.
         let _ = host.start_server(entry.name().as_str()).await;
         let server = host
             .server_details(entry.name().as_str())
@@ -181,7 +182,7 @@ impl<'a> DetailView<'a> {
         self.painted(label, value, Paint::Plain);
     }
 
-    /// Adds a field, unless its value is empty.
+    /// Adds a label and its value, unless the value is empty.
     fn painted(&mut self, label: &str, value: &str, paint: Paint) {
         let block = text::wrap_and_indent(value, VALUE_COLUMN, self.console.prose_columns());
         let Some(value) = block.get(VALUE_COLUMN..).filter(|value| !value.is_empty()) else {

@@ -90,7 +90,8 @@ fn read_foreign_configs(args: &ImportArgs, context: &Context) -> Result<Imported
     Err(Failure::new(Kind::Config, message).diagnostics(imported.diagnostics))
 }
 
-/// Returns the new servers that the user confirmed, by `--yes` or on the terminal.
+/// Returns the servers to add (`ImportAction::Add`) that the user confirmed, by `--yes` or on the
+/// terminal.
 async fn confirm<'a, 'p>(
     planned: &'a [Planned<'p>],
     args: &ImportArgs,
@@ -116,8 +117,8 @@ async fn confirm<'a, 'p>(
     Ok(if is_confirmed { new } else { Vec::new() })
 }
 
-/// Removes the servers from project files, unless the user trusts these files, and prints how to
-/// import them. `--file` names a file explicitly, which counts as trust in it.
+/// Drops the servers for which `is_from_project` returns true, and prints how to import them. Drops
+/// nothing with `--trust-project` or with `--file`, which counts as trust in the named file.
 fn skip_project_files<'a, 'p>(
     new: Vec<&'a Planned<'p>>,
     args: &ImportArgs,
@@ -139,7 +140,7 @@ fn skip_project_files<'a, 'p>(
         .collect()
 }
 
-/// Prints the commands that import the servers without asking.
+/// Prints the command lines that import the servers without a question.
 fn print_rerun_commands(new: &[&Planned<'_>], args: &ImportArgs, console: &Console) {
     let from_project = count_from_project(new);
     let needs_trust = from_project > 0 && args.file.is_none();
@@ -174,7 +175,7 @@ async fn ask(
         console.stderr_style.paint(Paint::Dim, "[y/N]")
     );
     let answer = async {
-        // Reads on a blocking thread, which is abandoned when a signal arrives.
+        // Reads the answer on a blocking thread. The thread is abandoned when a signal arrives.
         let answer = tokio::task::spawn_blocking(move || prompt_line(&question)).await;
         Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
     };

@@ -18,7 +18,7 @@ use crate::signals::Signals;
 /// Indent of the lines below a server's row.
 const INDENT: usize = 4;
 
-/// Notes shown per server; `get` shows all of them.
+/// Maximum number of notes printed per server; `get` prints all of a server's notes.
 const MAX_NOTES: usize = 3;
 
 const NO_SERVERS: &str = r#"No servers configured.
@@ -145,7 +145,7 @@ fn to_json<'a>(
     }
 }
 
-/// Says how to approve the project's servers that were not started.
+/// Returns a hint to run `switchboard trust` if servers of the project wait for approval.
 fn approval_hint(
     details: &[(&ServerEntry, ServerDetails)],
     servers: &LoadedServers,
@@ -242,7 +242,7 @@ fn render_details(
     painted.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the hint or detail for a server that is not connected.
+/// Returns a hint for a server that is not connected, or why it is not connected.
 fn find_hint(
     entry: &ServerEntry,
     server: &ServerDetails,

@@ -74,7 +74,8 @@ pub(super) async fn list<T>(
     .await
 }
 
-/// Succeeds if a server is connected or no server is enabled, and not every listing failed.
+/// Returns [`Exit::Ok`] if both conditions hold: some server is connected or none is enabled, and
+/// some items were listed or no listing failed.
 fn exit_code<T>(host: &Host, listing: &Listing<T>) -> Exit {
     let servers = host.status();
     let mut enabled = (servers.iter())
@@ -110,8 +111,8 @@ fn report_unavailable(host: &Host, servers: &LoadedServers, console: &Console) {
     }
 }
 
-/// Runs `work` with a host that has only this server, after the server is connected. Elicitations
-/// are shown on the terminal.
+/// Starts a host with only this server, waits until the server is connected, and runs `work`.
+/// Elicitations are shown on the terminal.
 pub(super) async fn run_with_server<T>(
     entry: &ServerEntry,
     servers: &LoadedServers,
@@ -126,7 +127,7 @@ pub(super) async fn run_with_server<T>(
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, console).await;
         let name = entry.name().as_str();
-        // Errors are read from the status.
+        // The host records the error in the server's status, which `require_connected` reads.
         let _ = host.start_server(name).await;
         require_connected(host, name)?;
         work(host).await
@@ -157,7 +158,7 @@ pub(super) fn parse_partial(word: &str) -> Result<(String, String), Failure> {
         .ok_or_else(|| Failure::usage("--complete expects KEY=PREFIX"))
 }
 
-/// Requests completions of an argument's prefix from the server and prints them.
+/// Requests completions for `KEY=PREFIX` from the server and prints them.
 pub(super) async fn complete(
     host: &Host,
     server: &str,

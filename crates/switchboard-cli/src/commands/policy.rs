@@ -1,7 +1,7 @@
 //! `policy test TOOL [ARGS]`: prints which permission rule decides on a call. Never calls the tool.
 //!
-//! Uses the cached tool listing. A server without one is started; for a server that may not be
-//! started, only the tool's name is matched.
+//! Uses the cached tool listing of the server. If the listing does not have the tool, the server is
+//! started. If the server may not be started, the rules are matched against the tool's name only.
 
 use std::sync::Arc;
 
@@ -35,12 +35,12 @@ struct PolicyReport {
     server: String,
     arguments: Map<String, Value>,
     action: Action,
-    /// Explains the action in a sentence.
+    /// A sentence that explains why `action` was decided.
     why: String,
-    /// The deciding rule.
+    /// The rule that decided. `None` if no rule did.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Arc<RuleDefinition>>,
-    /// All matching rules, in the order of evaluation.
+    /// All rules that match the call, in the order in which they are evaluated.
     matching_rules: Vec<Arc<RuleDefinition>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -50,7 +50,8 @@ struct PolicyReport {
 struct ToolFacts {
     tool: ToolId,
     annotations: ToolAnnotations,
-    /// `None` if only the name is known.
+    /// The tool's input schema. `None` if the server could not be asked and only the tool's name is
+    /// known.
     schema: Option<Json>,
     note: Option<String>,
 }
@@ -80,7 +81,7 @@ pub(crate) async fn test(
     Ok(Exit::Ok)
 }
 
-/// Returns the tool from the cached listing.
+/// Returns the tool from the cached listing of the server, or `None` if it is not in there.
 fn cached_tool(name: &str, entry: &ServerEntry, context: &Context) -> Option<ToolFacts> {
     let tools = context.cached_tools(entry);
     let id = |tool: &ToolDefinition| ToolId::new(entry.name().clone(), tool.name.as_str());

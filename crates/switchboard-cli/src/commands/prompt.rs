@@ -58,7 +58,7 @@ pub(crate) async fn run(
     .await
 }
 
-/// The prompt and the arguments on the command line.
+/// A prompt, and the command-line words that follow its name.
 struct PromptRef<'a> {
     kind: PromptRefKind<'a>,
     arguments: &'a [String],

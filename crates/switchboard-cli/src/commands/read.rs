@@ -50,7 +50,7 @@ pub(crate) async fn run(
     require_usable_settings(&servers)?;
     let output_file = args.output.as_deref().map(|path| context.absolute(path));
     if let Some(path) = &output_file {
-        // Fails before the server is started. `write_file` checks again.
+        // Report an existing file before the server is started. `write_file` checks again.
         require_absent(path, args.force)?;
     }
     run_with_server(entry, &servers, context, signals, async |host| {
@@ -115,7 +115,7 @@ impl<'a> ReadTarget<'a> {
     }
 }
 
-/// Groups the values by name. A name that occurs several times has a list of values.
+/// Groups the values by name. A name that occurs several times gets a list of values.
 fn group_by_name(pairs: Vec<(String, String)>) -> BTreeMap<String, Vec<String>> {
     let mut named = BTreeMap::<_, Vec<_>>::new();
     for (key, value) in pairs {
@@ -131,7 +131,7 @@ fn expand_uri<'a>(
 ) -> Result<Cow<'a, str>, Failure> {
     let template = match UriTemplate::parse(uri) {
         Ok(template) => template,
-        // Not a template. The server decides whether the URI is valid.
+        // The URI is not a template. The server decides whether it is a valid URI.
         Err(_) if values.is_empty() => return Ok(Cow::Borrowed(uri)),
         Err(error) => return Err(Failure::usage(error.to_string())),
     };

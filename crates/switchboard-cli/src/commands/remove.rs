@@ -39,7 +39,8 @@ pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure>
     Ok(Exit::Ok)
 }
 
-/// Returns the scope to remove from when `-s` is missing: the only writable scope with this name.
+/// Returns the scope to remove from if `-s` is missing: the only writable scope that defines this
+/// server. An error if there is none or more than one.
 fn only_scope(name: &str, entries: &[ScopedEntry], context: &Context) -> Result<Scope, Failure> {
     let writable: Vec<_> = entries.iter().filter(|entry| entry.is_writable()).collect();
     match writable.as_slice() {
@@ -97,7 +98,7 @@ fn not_in_scope_error(
 
 fn unknown_server_error(name: &str, context: &Context) -> Failure {
     let (names, broken) = scope_files::all_names(context);
-    // The entry may be in a file that cannot be read.
+    // Print the unreadable files: the entry may be in one of them.
     context.console.diagnose(&broken);
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let failure = Failure::new(Kind::UnknownServer, format!("no server named {name:?}"));
@@ -115,7 +116,7 @@ fn unknown_server_error(name: &str, context: &Context) -> Failure {
 struct RemovedJson<'a> {
     name: &'a str,
     scope: Scope,
-    /// Position of the removed entry.
+    /// File and line of the removed entry.
     origin: Option<&'a SourcePos>,
     /// Entry of another scope that takes effect after the removal.
     #[serde(skip_serializing_if = "Option::is_none")]

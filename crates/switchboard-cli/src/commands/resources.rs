@@ -95,7 +95,7 @@ fn render_heading(names: &[&'static str]) -> Vec<Cell> {
     names.iter().map(cell).collect()
 }
 
-/// Returns the title or name, and an empty text if it only repeats the URI.
+/// Returns the title, or the name if there is no title. Empty if the result would repeat the URI.
 fn display_name(title: Option<&str>, name: &str, uri: &str) -> String {
     let name = title.unwrap_or(name);
     if name == uri {

@@ -16,7 +16,8 @@ use crate::render::{Console, format_count};
 use crate::signals::Signals;
 
 /// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A second
-/// signal abandons the graceful shutdown; the servers are then killed when the process exits.
+/// signal ends the graceful shutdown early; servers that still run are killed when the process
+/// exits.
 pub(super) async fn run_with_host<T>(
     builder: HostBuilder,
     signals: &mut Signals,
@@ -46,7 +47,8 @@ pub(super) async fn run_with_host<T>(
     outcome
 }
 
-/// Prints a message for each server whose questions exceed the rate limit.
+/// Prints a message for each server that sends more questions (elicitations and the like) per
+/// minute than the limit `questionsPerMinute`. Never returns.
 async fn report_rate_limits(mut events: Events, console: &Console) -> Infallible {
     while let Some(event) = events.next().await {
         if let Event::RequestsLimited {
@@ -80,7 +82,7 @@ pub(super) async fn wait_until_started(host: &Host, console: &Console) {
 
 fn starting_message(host: &Host) -> String {
     let servers = host.status();
-    // Servers that are pending for another reason wait for an approval or for their first call.
+    // Other pending servers wait for an approval or for their first call.
     let is_starting = |name: &&str| {
         host.server_details(name)
             .is_ok_and(|server| server.phase == ServerPhase::Starting)
@@ -122,7 +124,7 @@ pub(super) async fn start_servers(host: &Host, console: &Console, lazy: LazyServ
     };
     let selected: Vec<_> = servers.iter().filter(is_selected).collect();
     let _line = (!selected.is_empty()).then(|| ProgressLine::start(console, "starting"));
-    // Callers read errors from the status.
+    // The host records errors in the server's status, which the callers read.
     join_all(
         selected
             .iter()

@@ -11,7 +11,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Kind};
 use crate::render::text;
 
-/// In order of precedence: an entry overrides entries with the same name in later scopes.
+/// The scopes in order of precedence, highest first: an entry overrides entries with the same name
+/// in later scopes.
 const SCOPES: [Scope; 4] = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
 
 /// An entry and the scope whose file contains it.
@@ -89,8 +90,8 @@ pub(super) fn entry_file(scope: Scope, context: &Context) -> Result<PathBuf, Fai
         })
 }
 
-/// Opens the file of a scope for editing. The project's file is created readable by others, and
-/// must not be a link that leads out of the project.
+/// Opens the file of a scope for editing. The project's file is created with a mode that lets
+/// others read it, and must not be a symbolic link that leads out of the project.
 pub(super) fn open(scope: Scope, file: &Path) -> Result<JsonEditor, Failure> {
     Ok(match (scope, file.parent()) {
         (Scope::Project, Some(root)) => {

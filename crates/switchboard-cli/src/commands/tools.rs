@@ -17,7 +17,7 @@ use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
 
-/// With fewer columns left for descriptions, they are printed below the names.
+/// If fewer columns than this remain next to the names, descriptions are printed below the names.
 const MIN_DESCRIPTION_COLUMNS: usize = 28;
 
 pub(crate) async fn run(
@@ -81,7 +81,7 @@ fn report_failures(host: &Host, servers: &LoadedServers, console: &Console) {
         let name = &status.name;
         match status.status {
             ConnectionStatus::Disabled => {}
-            // A lazy server with a cached listing.
+            // A lazy server whose cached listing is in the printed list.
             ConnectionStatus::Pending if !status.tools.is_empty() => {}
             ConnectionStatus::Connected if status.error.is_none() => {}
             ConnectionStatus::Connected => console.note(&format!("server {name}: {reason}")),

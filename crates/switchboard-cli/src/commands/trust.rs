@@ -1,7 +1,7 @@
 //! `trust`: shows the project's servers and records approvals and rejections.
 //!
-//! Starts no server. Invariant: the recorded entry is the one that was shown, even if the file
-//! changes between the question and the answer.
+//! Starts no server. Invariant: the entry recorded as approved or rejected is the one that was
+//! shown, even if the config file changes before the user answers.
 
 mod records;
 mod review;
@@ -37,7 +37,7 @@ pub(crate) async fn run(
     }
     let servers = context.load_servers()?;
     let file = context.approvals_file();
-    // Read the file before asking: if it is invalid, the decision could not be saved.
+    // Read the approvals file before asking: if it is invalid, the decision could not be saved.
     let approvals = file.read().map_err(|error| to_failure(&error, &file))?;
     let entries = match &args.name {
         Some(name) => {
@@ -111,10 +111,10 @@ fn report_nothing_to_do(
 enum TrustDecision {
     Approved,
     Rejected,
-    /// Neither approved nor rejected: the entry still needs a decision.
+    /// The user neither approved nor rejected the entry, which still needs a decision.
     #[serde(rename = "left")]
     Pending,
-    /// The entry needed no decision.
+    /// The entry needed no decision, for example because it was approved before.
     Unchanged,
 }
 
@@ -138,7 +138,7 @@ struct DecisionJson<'a> {
     hash: Option<&'a ContentHash>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shown: Option<&'a ReviewFields>,
-    /// Differences to the entry that was approved or rejected before.
+    /// Differences from the entry with this name that the user approved or rejected last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<ReviewChange>,
 }
@@ -186,7 +186,8 @@ fn entries_awaiting_approval<'a>(
     entries.filter(is_waiting).collect()
 }
 
-/// Returns a message if the entry needs no decision, or an error if it cannot be approved.
+/// Returns a message if the entry needs no decision, and an error if it is invalid or an
+/// administrator forbids it.
 fn decision_not_needed(
     entry: &ServerEntry,
     servers: &LoadedServers,
@@ -281,7 +282,7 @@ async fn decide(
             .paint(Paint::Dim, "[y/N/never]")
     );
     let answer = async {
-        // Reads on a blocking thread, which is abandoned when a signal arrives.
+        // Reads the answer on a blocking thread. The thread is abandoned when a signal arrives.
         let answer = tokio::task::spawn_blocking(move || prompt_line(&question)).await;
         Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
     };

@@ -26,7 +26,7 @@ use crate::signals::Signals;
 use crate::tool_arguments::{ArgumentInput, parse};
 use crate::tool_schema::ToolSchema;
 
-/// The resource or tool on the command line.
+/// What to watch: a resource URI, or a tool name with its arguments.
 enum TargetArgs<'a> {
     Resource(&'a str),
     Tool(&'a str, ArgumentInput),
@@ -110,7 +110,7 @@ async fn build_request(
         }
         TargetArgs::Resource(uri) => WatchRequest::subscription(server, uri),
         TargetArgs::Tool(name, given) => {
-            // NAME may be the server's own name of the tool or the wire name.
+            // The value of `--tool` may be the server's own name of the tool or its wire name.
             let catalog = host.catalog();
             let mut tools = catalog.tools_of(entry.name());
             let raw = tools.find(|tool| tool.id.tool.as_str() == name).cloned();
@@ -179,7 +179,8 @@ async fn print_events(host: &Host, args: &WatchArgs, console: &Console) -> Resul
     Err(Failure::interrupted())
 }
 
-/// Prints status changes of the server. Changes cannot be observed while it is disconnected.
+/// Prints status changes of the server. While the server is disconnected, changes of the watched
+/// target cannot be observed.
 fn report_server_status(event: &Event, console: &Console) {
     if let Event::ServerChanged {
         server,
@@ -210,7 +211,7 @@ fn find_fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
         WatchChange::Failed if !host.watches().iter().any(|watch| watch.has_baseline) => {
             Some(Failure::new(Kind::Refused, event.summary.clone()))
         }
-        // Not fatal as long as the host retries the connection.
+        // A later failure is fatal only if the host no longer retries the connection.
         WatchChange::Failed => {
             let status = host.server_status(event.server.as_str()).ok()?;
             let gave_up = !matches!(

@@ -26,9 +26,10 @@ use crate::signals::Signals;
 struct WhyReport {
     tool: String,
     server: String,
-    /// Whether the tool can be called. True even if a rule requires permission first.
+    /// Whether the tool can be called. Also `true` if a rule makes the host ask for permission
+    /// first.
     ok: bool,
-    /// Whether the server works but has no such tool.
+    /// Whether the server is connected but has no tool of this name.
     #[serde(skip)]
     is_unknown: bool,
     steps: Diagnosis,
@@ -49,7 +50,7 @@ pub(crate) async fn run(
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
         if !entry.is_disabled() {
-            // Errors are read from the status.
+            // The host records the error in the server's status, which `diagnose` reads.
             let _ = host.start_server(entry.name().as_str()).await;
         }
         let server = host

@@ -22,22 +22,22 @@ use crate::logging;
 use crate::network;
 use crate::permission_prompt::PermissionPrompt;
 
-/// Capacity of the event channel. Its one reader rereads the state when it lags behind. The buffer
-/// is allocated at start, so a larger one slows every command down.
+/// Capacity of the event channel, in events. Readers that lag behind reread the state. The buffer
+/// is allocated when the host starts, so a larger capacity slows every command down.
 const EVENT_BACKLOG: usize = 128;
 
 /// Estimated number of bytes of text per model token.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Stored results older than this are removed.
+/// Results in the result store that are older than this are removed.
 const RESULT_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Above this total size, the oldest stored results are removed.
+/// If the stored results take more bytes than this in total, the oldest ones are removed.
 const RESULTS_MAX_BYTES: u64 = 1024 * 1024 * 1024;
-/// One year, which is longer than any call.
+/// The idle timeout that never expires in practice: one year, in milliseconds.
 const NO_IDLE_TIMEOUT_MS: u64 = 366 * 24 * 60 * 60 * 1000;
 
 impl Context {
-    /// A host for one operation: it does not reconnect servers.
+    /// Builds a host for one operation. The host does not reconnect servers.
     pub(crate) fn one_shot_host(
         &self,
         servers: &LoadedServers,
@@ -46,7 +46,7 @@ impl Context {
         self.long_running_host(servers, entries).no_reconnect()
     }
 
-    /// A host that keeps running and reconnects servers.
+    /// Builds a host that reconnects servers, for a command that keeps running.
     pub(crate) fn long_running_host(
         &self,
         servers: &LoadedServers,
@@ -107,7 +107,8 @@ impl Context {
             .interaction(interaction)
     }
 
-    /// Answers the requests of these servers and, if a prompt is given, permission questions.
+    /// Builds the [`CliInteraction`] that answers the requests of these servers. It answers
+    /// permission questions only if a prompt is given.
     pub(crate) fn interaction(
         &self,
         entries: &[ServerEntry],
@@ -140,7 +141,7 @@ impl Context {
     }
 
     /// Removes old stored results in the background. The process does not wait for the removal
-    /// before it exits; the next run continues it.
+    /// before it exits; the next run removes the rest.
     fn remove_old_results(&self) {
         let directory = self.results_dir();
         if !directory.is_dir() {
@@ -167,7 +168,8 @@ impl Context {
         engine_settings::deadlines(settings, |key| match key {
             "startup" => startup,
             "call" => call,
-            // An explicit call timeout replaces the idle timeout: a silent call may use all of it.
+            // A call timeout from the environment turns the idle timeout off: a call without
+            // progress may take the whole call timeout.
             "idle" => call.and(Some(NO_IDLE_TIMEOUT_MS)),
             _ => None,
         })
@@ -176,8 +178,8 @@ impl Context {
     fn limits(&self, settings: &Settings) -> Limits {
         let mut defaults = Limits::default();
         defaults.event_backlog = EVENT_BACKLOG;
-        // Print every result in full that fits the message limit. The limit on result text saves
-        // tokens of a model and has no use in a terminal.
+        // Raise the default limit on result text to the maximum message size, so that every result
+        // is printed in full. A smaller limit only saves tokens of a model.
         let max_bytes = u64::try_from(defaults.message_bytes).unwrap_or(u64::MAX);
         let max_bytes = settings.limit("messageBytes", None, max_bytes);
         defaults.result_text_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
@@ -187,7 +189,7 @@ impl Context {
         engine_settings::limits(settings, defaults, from_env)
     }
 
-    /// A positive integer from the environment. Warns about any other value.
+    /// Reads a positive integer from an environment variable. Warns about any other nonempty value.
     fn read_positive_integer(&self, name: &str) -> Option<u64> {
         let text = self.variables.get(name).filter(|text| !text.is_empty())?;
         let number = text.trim().parse().ok().filter(|number| *number > 0);
@@ -200,7 +202,7 @@ impl Context {
     }
 }
 
-/// Whether the entry has a URL. An entry whose type cannot be read counts as local.
+/// Whether the server is reached over the network. An entry without a valid type counts as local.
 fn is_remote(entry: &ServerEntry) -> bool {
     let kind = entry.kind_name();
     kind.is_some_and(|kind| !matches!(kind, "stdio" | "sdk"))

@@ -11,7 +11,8 @@ use super::{OpenQuestion, QuestionCancelled};
 use crate::render::style::Paint;
 use crate::render::text::one_line;
 
-/// Shown instead of a secret. Its length does not depend on the secret.
+/// Printed instead of a secret. The length is fixed, so that it does not reveal the length of the
+/// secret.
 const HIDDEN_VALUE: &str = "••••••••";
 
 /// The answer to one field.
@@ -53,7 +54,8 @@ pub(super) async fn ask(
     }
 }
 
-/// Prints what the field expects; the quoted lines are the server's.
+/// Prints the field's title and description, quoted as text of the server, and the values that are
+/// valid.
 fn introduce(
     question: &OpenQuestion,
     position: &str,
@@ -107,7 +109,8 @@ fn prompt(question: &OpenQuestion, field: &Field) -> String {
     format!("{}> ", question.dim(&before))
 }
 
-/// Parses a line; `None` omits the field. The error says what is expected.
+/// Parses a line typed by the user. `Ok(None)` omits the field; the error says which values are
+/// valid.
 fn parse(field: &Field, typed: &str) -> Result<Option<Value>, String> {
     if typed.is_empty() {
         return match field.default_value() {
@@ -171,7 +174,8 @@ fn parse_choices(typed: &str, options: &[EnumOption]) -> Result<Value, String> {
     Ok(Value::Array(chosen.collect::<Result<_, _>>()?))
 }
 
-/// A value as shown before it is sent. A secret is hidden unless it is the server's own default.
+/// The value as shown in the summary before the form is sent. A secret is hidden unless it is the
+/// default in the server's schema.
 pub(super) fn review_value(field: &Field, value: &Value) -> String {
     if field.is_sensitive && field.default_value().as_ref() != Some(value) {
         return HIDDEN_VALUE.to_owned();

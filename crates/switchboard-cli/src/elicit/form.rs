@@ -1,4 +1,5 @@
-//! Walks through a form field by field and reviews it before sending.
+//! Asks for the fields of a form one by one, and shows all values for confirmation before they are
+//! sent.
 //!
 //! Invariant: the values sent are those shown in the last review.
 
@@ -68,7 +69,8 @@ pub(super) async fn ask(
     }
 }
 
-/// Asks for the field with this number, counted from 1. `None`: the user refuses a required field.
+/// Asks for the field with this number, counted from 1. Returns `None` if the user refuses to fill
+/// in a required field.
 async fn ask_for(
     question: &mut OpenQuestion,
     form: &Form,
@@ -122,7 +124,8 @@ async fn ask_decision(
     };
     let prompt = format!("[s]end, [e]dit, [d]ecline, [c]ancel {more}");
     loop {
-        // Lines pasted into the fields must not answer this question.
+        // Discard the rest of a multi-line paste: only a line typed after this question may answer
+        // it.
         question.guard.discard_input();
         let answer = question.ask(&prompt).await?;
         match parse_decision(&answer, fields) {

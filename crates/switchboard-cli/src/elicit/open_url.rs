@@ -1,7 +1,7 @@
 //! Asks before opening a URL that a server wants visited.
 //!
-//! Shows the full URL, its host and warnings about it. Opens nothing before the user says yes. A
-//! yes is consent to open the URL and nothing else.
+//! Shows the full URL, its host and warnings about it. Opens nothing before the user says yes. The
+//! yes allows this program to open the URL and nothing else.
 
 use serde_json::Map;
 use switchboard::elicitation::{ElicitResponse, ElicitUrl};
@@ -17,7 +17,7 @@ pub(super) async fn ask(
     browser: Option<&Browser>,
 ) -> Result<ElicitResponse, QuestionCancelled> {
     question.introduce("asks you to open a URL", message)?;
-    // Not wrapped, so that it can be copied.
+    // The URL is not wrapped, so that it can be copied.
     question.print_line(&format!("\n{}\n", highlighted(question, address)))?;
     let host = question.style.paint(Paint::Bold, &address.host);
     question.print_line(&format!("{}  {host}", question.dim("host")))?;

@@ -10,13 +10,14 @@ use crate::args::{AddArgs, Transport};
 use crate::failure::Failure;
 use crate::render::text::quote_for_shell;
 
-/// An entry whose values from stdin are not read yet.
+/// A server entry without the values that are still to be read from stdin.
 #[derive(Debug)]
 pub(super) struct EntryDraft {
     entry: Map<String, Value>,
-    /// Values to read from stdin: the key (`env` or `headers`) and the name.
+    /// The values to read from stdin: each has a key (`env` or `headers`) and the name of the
+    /// variable or header.
     hidden: Vec<(&'static str, String)>,
-    /// Suspicious command-line words.
+    /// Warnings about suspicious command-line words, such as options of `add` after `--`.
     pub(super) warnings: Vec<EntryError>,
 }
 
@@ -73,7 +74,7 @@ pub(super) fn build_entry(args: &AddArgs) -> Result<EntryDraft, Failure> {
     })
 }
 
-/// Warns about headers of an `http://` URL. The engine does not send headers unencrypted to another
+/// Warns about headers of an `http://` URL. The host does not send headers unencrypted to another
 /// machine.
 pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryError> {
     let url = entry.get("url")?.as_str()?;
@@ -88,7 +89,8 @@ pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryError> {
         || name
             .parse::<std::net::IpAddr>()
             .is_ok_and(|address| address.is_loopback());
-    // A host that contains a variable is not known yet.
+    // A URL whose host contains a variable causes no warning: the variable may expand to this
+    // machine.
     let is_unencrypted = scheme.eq_ignore_ascii_case("http") && !is_local && !host.contains("${");
     let has_headers = entry
         .get("headers")
@@ -254,8 +256,8 @@ fn insert_pairs(
     Ok(())
 }
 
-/// Warns about options of `add` after `--`, where they become arguments of the command. Programs
-/// known to have options with the same names are excluded.
+/// Warns about options of `add` after `--`, where they become arguments of the command. Does not
+/// warn about programs that are known to have options with the same names.
 fn options_in_command(args: &AddArgs) -> Option<EntryError> {
     let (program, words) = args.command.split_first()?;
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -285,8 +287,8 @@ fn options_in_command(args: &AddArgs) -> Option<EntryError> {
     )
 }
 
-/// Parses the JSON of `add-json`. Rejects an object that holds the entry under the name of the server
-/// or under `mcpServers`.
+/// Parses the JSON of `add-json`. Rejects an object in which the entry is nested under the name of
+/// the server or under `mcpServers`.
 pub(super) fn parse(name: &ServerName, text: &str) -> Result<Value, Failure> {
     let entry: Value = serde_json::from_str(text).map_err(|error| {
         Failure::usage(format!("the entry is not valid JSON: {error}"))

@@ -8,7 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
 use crate::render::{Console, format_duration, json, text};
 
-/// Whether a line of a step reports a success.
+/// Whether an output line reports a success or a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepMark {
     Good,

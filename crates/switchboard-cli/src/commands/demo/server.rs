@@ -1,7 +1,7 @@
 //! The stdio MCP server of the demo, run by `switchboard __demo-server` in a child process.
 //!
-//! Blocking, and without code of the engine: the demo has to show a connection to an independent
-//! server.
+//! Uses blocking I/O and no code of the `switchboard` library, because the demo shows a connection
+//! to an independent server.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;

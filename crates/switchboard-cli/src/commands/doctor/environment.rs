@@ -20,14 +20,15 @@ use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, text};
 
-/// Programs that start most servers.
+/// The programs with which most stdio servers are started.
 const RUNNERS: [&str; 5] = ["node", "npx", "uvx", "python3", "docker"];
-/// Some providers reject requests with more tools.
+/// Some model providers reject requests with more tools than this.
 const MAX_TOOLS: usize = 128;
-/// Token estimate from which the tool list is a noticeable part of every request.
+/// Estimated tokens of the tool list above which `doctor` warns that the list makes every model
+/// request expensive.
 const TOKEN_WARNING: usize = 25_000;
 
-/// Result of one check.
+/// A check that concerns all servers, and its outcome.
 #[derive(Serialize)]
 pub(super) struct Check {
     #[serde(rename = "check")]
@@ -120,7 +121,7 @@ fn proxies(context: &Context) -> Vec<Check> {
         .filter_map(|name| Some((name, context.nonempty_variable(name)?)));
     set.map(|(name, value)| {
         let host = value.split_once("://").map(|(_, rest)| rest);
-        // User name and password come before the `@`; do not print them.
+        // A proxy URL may contain user name and password before the `@`; do not print them.
         let shown = host.map(|rest| rest.rsplit('@').next().unwrap_or(rest));
         match shown {
             Some(host) if !host.is_empty() => Check::new(
@@ -193,7 +194,7 @@ fn overridden_entries(entries: &[ServerEntry], loaded: &LoadedConfig) -> Vec<Che
     overridden_entries.collect()
 }
 
-/// Estimates the tokens that the tool list adds to every request.
+/// Reports the estimated number of tokens that the tool list adds to every model request.
 fn token_cost(catalog: &Catalog) -> Option<Check> {
     let tools = catalog.tools();
     if tools.is_empty() {

@@ -1,19 +1,19 @@
 //! Token estimate of a tool, and the parts of its definition that some model provider rejects.
 //!
-//! A provider rejects the whole request because of one such tool.
+//! One tool with such a part makes the provider reject the whole request.
 
 use serde_json::Value;
 use switchboard::catalog::CatalogTool;
 use switchboard::mcp::ToolDefinition;
 
-/// Rough average for JSON and English text.
+/// Estimated bytes of text per model token, a rough average for JSON and English.
 const BYTES_PER_TOKEN: usize = 4;
 /// Longest argument name that all providers accept.
 const MAX_NAME_CHARS: usize = 64;
 /// Longest description that all providers accept.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// Estimates the tokens that the tool adds to every request.
+/// Estimates the tokens that the tool definition adds to every model request.
 pub(super) fn tokens(tool: &CatalogTool) -> usize {
     let definition = &tool.definition;
     let description = definition.description.as_deref().unwrap_or_default();
@@ -48,8 +48,8 @@ pub(super) fn problems(tool: &ToolDefinition) -> Vec<String> {
     problems
 }
 
-/// Collects problems that can occur at any depth. The recursion is bounded, because the engine
-/// limits the depth and size of listings.
+/// Collects problems that can occur at any depth. The recursion is bounded, because the host limits
+/// the depth and size of tool listings.
 fn collect_nested(schema: &Value, problems: &mut Vec<String>) {
     match schema {
         Value::Array(items) => items.iter().for_each(|item| collect_nested(item, problems)),

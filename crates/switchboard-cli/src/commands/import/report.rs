@@ -107,7 +107,7 @@ fn row_text(server: &Planned<'_>) -> String {
             format!("a different server with this name exists: {place}")
         }
         ImportAction::Unusable(problem) => problem.message.clone(),
-        // `details` prints the whole entry, untruncated.
+        // The column stays empty: `details` prints the whole entry of a project file, untruncated.
         _ if server.owner == FileOwner::Project => String::new(),
         _ => {
             let shown = server.server.masked_entry();
@@ -121,7 +121,7 @@ fn command_or_url(shown: &MaskedEntry) -> String {
     url.map_or_else(|| text::format_command_line(shown), str::to_owned)
 }
 
-/// Renders the lines below a row.
+/// Renders the lines below a server's row: entry, notes and warnings.
 fn details(server: &Planned<'_>, console: &Console) -> String {
     let mut full_entry = Vec::new();
     let mut lines = Vec::new();

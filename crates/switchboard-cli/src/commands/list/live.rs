@@ -17,13 +17,13 @@ use crate::render::redraw::Redraw;
 use crate::render::{Console, StdoutState, json, print};
 use crate::signals::Signals;
 
-/// Redraw interval while a retry countdown is printed.
+/// How often the table is redrawn while it shows the time until a server is retried.
 const COUNTDOWN_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
     let entries = servers.loaded.config.servers.clone();
-    // The next redraw of the table would overwrite a question of a server.
+    // Elicitation is off: the next redraw of the table would overwrite the form.
     let interaction = context.interaction(&entries, None).without_elicitation();
     let host = context.long_running_host(&servers, entries);
     let host = host.interaction(interaction);
@@ -67,14 +67,15 @@ async fn run_loop(
     }
 }
 
-/// The table, and its last printed form.
+/// Prints the server table, and keeps what it printed last to detect changes.
 struct LiveTable {
     console: Console,
-    /// `None` if stdout is not a terminal: each table is then printed below the last one.
+    /// Overwrites the previous table. `None` if the output is JSON or no terminal: each table is
+    /// then printed below the previous one.
     redraw: Option<Redraw>,
-    /// The last printed table; not set with `redraw`.
+    /// The table printed last. Always `None` if `redraw` is set.
     printed: Option<String>,
-    /// Config problems of the last table.
+    /// The config problems that existed at the previous call of `report_new`.
     reported: Vec<Diagnostic>,
 }
 
@@ -89,7 +90,7 @@ impl LiveTable {
         }
     }
 
-    /// Redraws the table on a terminal. Otherwise prints it if it changed.
+    /// Redraws the table on a terminal. Elsewhere prints the table only if it changed.
     fn show(
         &mut self,
         details: &[(&ServerEntry, ServerDetails)],
@@ -127,7 +128,7 @@ impl LiveTable {
         }
     }
 
-    /// Prints the config problems that were not there in the last table.
+    /// Prints the config problems that did not exist at the previous call.
     fn report_new(&mut self, diagnostics: &[Diagnostic]) {
         let is_new = |diagnostic: &&Diagnostic| !self.reported.contains(diagnostic);
         let new: Vec<_> = diagnostics.iter().filter(is_new).cloned().collect();

@@ -15,7 +15,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Kind};
 use crate::render::{json, text};
 
-/// Whether stdout is a pipe or file, which receives the content unchanged.
+/// Whether the content is written to stdout unchanged: stdout is no terminal, and `--json` was not
+/// given.
 pub(super) fn writes_to_pipe(context: &Context) -> bool {
     !context.console.is_json() && !io::stdout().is_terminal()
 }
@@ -45,7 +46,8 @@ fn bytes_of(part: &ResourceBody) -> Result<Cow<'_, [u8]>, Failure> {
     }
 }
 
-/// Writes the content of a part unchanged, to the file or to stdout.
+/// Writes the content of one part of the resource unchanged: to `file` if given, otherwise to
+/// stdout.
 pub(super) fn write_part(
     part: &ResourceBody,
     file: Option<PathBuf>,

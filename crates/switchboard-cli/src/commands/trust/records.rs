@@ -1,4 +1,4 @@
-//! `trust --list` and `trust --revoke`: prints and deletes recorded decisions.
+//! `trust --list` and `trust --revoke`: prints or deletes recorded approvals and rejections.
 
 use serde::Serialize;
 use switchboard_config::{ApprovalRecord, ContentHash, ReviewFields, Verdict};
@@ -11,7 +11,7 @@ use crate::render::table::{Cell, Overflow, Table};
 use crate::render::utc_timestamp;
 use crate::render::{format_count, json, utc_date};
 
-/// One record in the output of `trust --list --json`.
+/// An approval or rejection in the output of `trust --list --json`.
 #[derive(Serialize)]
 struct ApprovalJson<'a> {
     server: &'a str,

@@ -1,8 +1,8 @@
 //! Renders an entry for review before approval: everything that would run, untruncated and
 //! unmasked.
 //!
-//! Literals come from the repository and are shown. Variables that may hold secrets of the user
-//! appear only as references.
+//! Literal values come from the repository and are shown. A variable that may hold a secret of the
+//! user is shown as written (`${NAME}`) and never with its value.
 
 use std::fmt::Write as _;
 
@@ -17,9 +17,9 @@ use crate::render::style::{Paint, Style};
 use crate::render::text::{quote_for_shell, width};
 use crate::render::{Console, utc_date};
 
-/// Column of the values.
+/// The column in which the values start, to the right of their labels.
 const VALUE_COLUMN: usize = 20;
-/// A longer command line is shown with one word per line.
+/// A command line with more columns than this is printed with one word per line.
 const MAX_COMMAND_COLUMNS: usize = 76;
 
 /// Renders every field that the approval covers.
@@ -48,8 +48,9 @@ pub(super) fn render(
     view.text
 }
 
-/// Renders the entry on one line, for the question itself. The review may have scrolled out of
-/// view, or may contain text that imitates the output of this program.
+/// Renders the entry on one line, for the approval question itself. The full review above the
+/// question may have scrolled out of view, or may contain text that imitates the output of this
+/// program.
 pub(super) fn summary(entry: &ServerEntry) -> String {
     let shown = entry.unmasked_review().map(ReviewFields::as_object);
     let text = |key: &str| Some(ascii_escaped(shown?.get(key)?.as_str()?));
@@ -127,7 +128,7 @@ impl ReviewView {
                     self.warning("runs", "nothing: program not found");
                 }
             }
-            // Already printed, with the command.
+            // Printed on the line of the command.
             ("args", _) => {}
             ("variables", _) => {
                 let names = lines(value).join(", ");

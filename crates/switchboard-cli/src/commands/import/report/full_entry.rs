@@ -20,9 +20,9 @@ pub(super) fn render(entry: &Map<String, Value>) -> Vec<String> {
                 lines.push(format!("runs {}", words.join(" ")));
                 lines.extend(non_ascii_note(value));
             }
-            // Already printed, with the scope.
+            // Printed by `details`, after the scope.
             "disabled" => {}
-            // Already printed, with the command.
+            // Printed on the line of the command.
             "args" if entry.contains_key("command") => {}
             "url" => {
                 lines.push(format!("connects to {}", escaped(&value_text(value))));
