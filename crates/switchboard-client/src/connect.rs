@@ -1,10 +1,12 @@
 //! One attempt to connect to a server: open the transport, then perform the handshake.
 //!
-//! [`connect`] returns a [`LiveSession`] or a [`ConnectError`]. It opens a second connection only
-//! to find out the protocol era or the HTTP transport; whether and when to try again after a
-//! failure is up to the caller. This module is internal to the switchboard crates.
+//! [`connect`] returns a [`LiveSession`] or a [`ConnectError`]. One attempt may open several
+//! connections, but only to find out the protocol era or the HTTP transport. The caller decides
+//! whether and when to try again after a failure. This module is internal to the switchboard
+//! crates.
 //!
-//! Invariant: dropping the future ends the child process and the tasks of the attempt.
+//! Invariant: dropping the future of [`connect`] ends the child process and the tasks of the
+//! attempt.
 
 mod error;
 mod handshake;
@@ -45,7 +47,7 @@ pub enum Endpoint {
     Process(Launch),
     /// A server in this process.
     Local(Arc<dyn LocalServer>),
-    /// A byte stream that the embedding program opens.
+    /// A byte stream that the program opens through its own [`Connector`].
     Stream(Arc<dyn Connector>),
     /// A server behind a URL.
     #[cfg(feature = "http")]
@@ -74,21 +76,21 @@ impl From<ServerInstance> for Endpoint {
     }
 }
 
-/// Settings and services that all connections to one server share.
+/// Everything that connections to one server need besides the [`Endpoint`]. Kept over reconnects.
 pub struct ClientContext {
-    /// Settings and limits of the sessions.
+    /// Settings, limits and handlers of the sessions with this server.
     pub session: SessionContext,
     /// Time limits.
     pub deadlines: Deadlines,
     /// Starts child processes.
     #[cfg(feature = "stdio")]
     pub supervisor: ProcessSupervisor,
-    /// Tracks the tasks of all sessions.
+    /// Tracks the tasks of all sessions with this server.
     pub tasks: TaskTracker,
-    /// Proxies and certificates.
+    /// The proxies and certificates for HTTP connections.
     #[cfg(feature = "http")]
     pub network: Arc<Network>,
-    /// When an idle HTTP server is pinged.
+    /// When a server behind a URL is pinged, and how long it may take to respond.
     #[cfg(feature = "http")]
     pub health: Health,
 }
@@ -101,11 +103,11 @@ impl fmt::Debug for ClientContext {
     }
 }
 
-/// Connects before `until`.
+/// Connects to a server. Fails at `until`.
 ///
-/// `era` is the protocol era of the last session with this server, if known. It decides which
-/// handshake is tried first. On return it is the negotiated era, or `None` if the server no longer
-/// accepts the handshake of that era.
+/// `era` is the protocol era of the last session with this server, if known. The handshake of this
+/// era is tried first. On success, `era` is set to the negotiated era, unless a lost message makes
+/// that era uncertain. If the legacy handshake fails, `era` is set to `None`.
 pub async fn connect(
     endpoint: &Endpoint,
     context: &ClientContext,
@@ -133,7 +135,8 @@ struct ConnectInputs<'a> {
 }
 
 impl ConnectInputs<'_> {
-    /// Connects over the HTTP transport of the endpoint, or finds out which one the URL accepts.
+    /// Connects over the HTTP transport that the endpoint names. With [`HttpTransport::Detect`],
+    /// tries streamable HTTP first, then HTTP+SSE of 2024-11-05.
     #[cfg(feature = "http")]
     async fn connect_http(
         self,
@@ -167,7 +170,8 @@ impl ConnectInputs<'_> {
         }
     }
 
-    /// Tries the handshake of the known era first, then the other one on a new connection.
+    /// Tries the handshake of the known era, by default the modern one. If the server ends the
+    /// session or rejects `initialize`, tries the handshake of the other era on a new connection.
     async fn connect_negotiated(self, era: &mut Option<Era>) -> Result<LiveSession, ConnectError> {
         let first = match *era {
             Some(Era::Legacy) => FirstRequest::Initialize,
@@ -196,8 +200,8 @@ impl ConnectInputs<'_> {
             }
             other => other,
         }?;
-        // A lost message may have been the response to the probe. Then the era is only a guess, and
-        // the next attempt must probe again.
+        // A lost message may have been the response to `server/discover`. Then the era is only a
+        // guess, so it is not stored, and the next attempt sends `server/discover` again.
         let has_lost_message =
             matches!(&live.session, Session::Line(line) if line.has_lost_message());
         if !has_lost_message && let Some(handshake) = live.session.handshake() {
@@ -244,7 +248,8 @@ impl ConnectInputs<'_> {
     }
 }
 
-/// Completes the handshake, and subscribes to change notifications of a modern server.
+/// Stores the result of the handshake in the session. Subscribes to the change notifications of a
+/// modern server.
 async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &ClientContext) {
     if session.is_remote() {
         // The server received the credential of this client and may repeat it.

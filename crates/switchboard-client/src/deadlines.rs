@@ -2,31 +2,34 @@
 
 use std::time::Duration;
 
-/// Time limits. The time that the user takes to answer a question does not count.
+/// Time limits of connections, requests and child processes. The time that the user takes to answer
+/// a request of the server does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlines {
-    /// From the start of a server until its tools are listed.
+    /// From the start of a connection attempt until the tools of the server are listed.
     pub startup: Duration,
-    /// One tool call in total.
+    /// Maximum duration of one tool call.
     pub call: Duration,
-    /// One tool call without progress or any other message of its server.
+    /// Maximum time during a tool call without progress or any other notification or request of
+    /// the server. The call fails then.
     pub idle: Duration,
-    /// One page of a listing, or one read.
+    /// One page of a listing, or one other request that is not a tool call, such as reading a
+    /// resource.
     pub list: Duration,
     /// Wait for the response to the probe, `server/discover`, before `initialize` is sent as well.
     pub probe: Duration,
-    /// Opening a connection to a remote server, TLS included.
+    /// Opening a connection to a server behind a URL, including the TLS handshake.
     pub connect: Duration,
-    /// Idle time of a remote server after which it is pinged.
+    /// A server behind a URL is pinged after this time without a response.
     pub ping_after_idle: Duration,
-    /// Wait for the response to that ping.
+    /// Wait for the response to such a ping.
     pub ping_timeout: Duration,
-    /// Wait for the server to report that the user completed a URL elicitation. Then the call is
-    /// sent again in any case.
+    /// Wait for the server to report that the user completed a URL elicitation. The call is sent
+    /// again when the report arrives or this time has passed.
     pub url_elicitation: Duration,
-    /// Wait for a child to exit after its stdin was closed, and for the response to the HTTP DELETE
-    /// of a session.
+    /// Wait for a child to exit after its stdin was closed, before SIGTERM. Also the wait for the
+    /// response to the HTTP DELETE of a session.
     pub exit_after_eof: Duration,
     /// Wait for a child to exit after SIGTERM, before SIGKILL.
     pub exit_after_term: Duration,
@@ -54,7 +57,7 @@ impl Deadlines {
     /// The largest supported duration. Adding it to an `Instant` does not overflow.
     pub const MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-    /// Limits every duration to [`MAX`](Self::MAX). Internal to the switchboard crates.
+    /// Reduces every duration above [`MAX`](Self::MAX) to it. Internal to the switchboard crates.
     #[doc(hidden)]
     pub fn clamped(mut self) -> Self {
         for limit in [

@@ -1,13 +1,16 @@
-//! Whether a request reached its server: the base of every decision to send it again.
+//! [`Delivery`]: what is known about whether a request reached its server. Every decision to send a
+//! request again depends on it.
 
 /// What is known about a request that ended without a usable response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// The server responded.
+    /// The server responded, with an error or with a response that cannot be used.
     Answered,
-    /// No byte of the request reached the server. Sending it again is safe.
+    /// The server did not execute the request: no byte of it was sent, or the server rejected its
+    /// session or credential. Sending it again is safe.
     NotSent,
-    /// The server may or may not have executed the request.
+    /// The server may or may not have executed the request: no response arrived, or only an HTTP
+    /// error such as 502.
     Unknown,
 }

@@ -1,15 +1,15 @@
 //! Limits how fast unsolicited output of a server is read.
 //!
-//! Unsolicited are notifications, requests and stray output. Responses are free, and so is progress
-//! that a caller asked for. Without the limit, a server that floods the client with notifications
-//! would take the CPU time that other servers need.
+//! Notifications, requests, stray output and responses to no request are unsolicited. Responses to
+//! requests are not, and neither is progress that a caller asked for. Without the rate limit, a
+//! server that floods the client with notifications would take CPU time from the other servers.
 //!
 //! Each stream from a server has its own token bucket; one token is one byte. The bucket
 //! starts full and is refilled at a constant rate. While it holds tokens, the stream is read at
 //! full speed. When it is empty, [`RateLimiter::consume`] returns a pause and
 //! [`RateLimiter::read_limit`] asks for small reads. The reader reads nothing during the pause, so
 //! the pipe or socket fills up and blocks the server. No byte is dropped. Responses behind the
-//! unsolicited output on the same stream are delayed with it.
+//! unsolicited output on the same stream wait, too.
 //!
 //! Invariant: one message pauses the stream for at most a second, however long it is.
 
@@ -17,24 +17,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Capacity of the bucket: unsolicited bytes that are read at full speed.
+/// Capacity of the bucket. After a quiet time, this many unsolicited bytes are read at full speed.
 const UNSOLICITED_BURST_BYTES: u32 = 1024 * 1024;
 /// Refill rate of the bucket.
 const UNSOLICITED_BYTES_PER_SECOND: u32 = 1024 * 1024;
-/// Size of a read while the bucket is empty. One page is the smallest size that works: a full pipe
-/// wakes its writer only when a page is free. A larger read lets the flooding server run longer at
-/// a time.
+/// Size of a read while the bucket is empty. A smaller size than one page does not work: a full
+/// pipe wakes its writer only when a page is free. A larger size would let the flooding server run
+/// longer at a time.
 const THROTTLED_READ_BYTES: usize = 4 * 1024;
 
 /// The token bucket of one stream.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
-    /// Refill rate.
+    /// Refill rate of the bucket.
     bytes_per_second: f64,
     /// Capacity of the bucket, in bytes.
     burst: f64,
-    /// Bytes that may be read without a pause. Negative after a message that was larger than the
-    /// rest of the bucket, but not below `-bytes_per_second`: that bounds the pause to a second.
+    /// How many unsolicited bytes may be read without a pause. Negative after a message with more
+    /// bytes than the bucket held. At least `-bytes_per_second`, so that a pause takes at most one
+    /// second.
     tokens: f64,
     refilled_at: Instant,
 }
@@ -49,12 +50,13 @@ impl RateLimiter {
         }
     }
 
-    /// The limiter of a stream from a server.
+    /// A limiter with the capacity and rate that apply to every stream from a server.
     pub(crate) fn unsolicited() -> Self {
         Self::new(UNSOLICITED_BYTES_PER_SECOND, UNSOLICITED_BURST_BYTES)
     }
 
-    /// Size of the next read: `max`, or less if the bucket holds fewer tokens.
+    /// Maximum size of the next read: `max`, or if the bucket holds fewer tokens, their number, but
+    /// at least [`THROTTLED_READ_BYTES`].
     pub(crate) fn read_limit(&mut self, max: usize) -> usize {
         #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
         if self.tokens >= max as f64 {
@@ -69,8 +71,8 @@ impl RateLimiter {
         max.min(THROTTLED_READ_BYTES.max(self.tokens as usize))
     }
 
-    /// Takes tokens for unsolicited bytes that were read. Returns how long to pause before the next
-    /// read, if the bucket is empty.
+    /// Takes tokens for unsolicited bytes that were read. If the bucket is overdrawn then, returns
+    /// how long to pause before the next read.
     pub(crate) fn consume(&mut self, bytes: usize) -> Option<Duration> {
         if bytes == 0 {
             return None;
@@ -83,7 +85,7 @@ impl RateLimiter {
         (seconds_until_refilled > 0.0).then(|| Duration::from_secs_f64(seconds_until_refilled))
     }
 
-    /// Takes tokens for unsolicited bytes that were read, and sleeps if the bucket is empty.
+    /// Takes tokens for unsolicited bytes that were read, and sleeps if the bucket is overdrawn.
     pub(crate) async fn throttle(&mut self, bytes: usize) {
         if let Some(pause) = self.consume(bytes) {
             tokio::time::sleep(pause).await;

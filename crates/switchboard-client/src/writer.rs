@@ -1,16 +1,16 @@
-//! The write queue of one server: lines in, bytes to its stdin out.
+//! The write queue of one session: takes lines and writes them to the server's input.
 //!
-//! A line takes one of two ways, which [`WriteQueue::enqueue`] chooses:
+//! [`WriteQueue::enqueue`] handles a line in one of two ways:
 //!
 //! - No other request is in flight: the task of the caller writes the line itself. This saves the
-//!   switch to the writer task, and there is nothing to batch the line with.
+//!   switch to the writer task, and there are no other lines to write together with this one.
 //! - Other requests are in flight: the line is queued and the writer task is woken. The writer task
 //!   first yields, so that all tasks that are ready in this round of polling can queue their lines,
 //!   too. Then it writes all queued lines together and flushes once.
 //!
-//! The queue is bounded: a server that does not read its input blocks only its own callers. Lines
-//! are written in the order in which they were enqueued: the direct way is taken only if the queue
-//! is empty and the writer task does not write.
+//! The size of the queue is bounded, so a server that does not read its input blocks only its own
+//! callers. Lines are written in the order in which they were enqueued: a caller writes a line
+//! itself only if the queue is empty and the writer task is not writing.
 //!
 //! Invariant: for every line the queue knows whether a byte of it may have reached the server.
 
@@ -32,54 +32,58 @@ use switchboard_wire::sync::lock;
 
 pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Size of a batch: lines are added to it until it holds this many bytes. A request in a batch that
-/// is being written can no longer be cancelled without notifying the server.
+/// The writer task takes lines out of the queue until the batch holds at least this many bytes.
+/// Batches are bounded because a request in a batch can no longer be cancelled without notifying
+/// the server.
 const BATCH_BYTES: usize = 256 * 1024;
 
 pub(crate) struct WriteQueue {
     state: Mutex<State>,
     /// Wakes the writer task.
     wake: Notify,
-    /// Wakes the caller that waits for space.
+    /// Wakes the caller that waits for space in the queue.
     space_freed: Notify,
-    /// Held by the one caller that waits for `space_freed`. The lock is fair, so the others follow
-    /// in order.
+    /// Held by the caller that waits for `space_freed`, until its line is queued. All further
+    /// callers wait for this lock. It is fair, so they get space in the order of their calls.
     admission: tokio::sync::Mutex<()>,
     /// Maximum size of the queue, in bytes.
     limit: usize,
-    /// Memory budget of the host, charged for long lines in the queue.
+    /// Memory budget of the host. Lines in the queue that are longer than `UNCOUNTED_BYTES` are
+    /// charged to it.
     budget: MemoryBudget,
 }
 
 struct State {
     /// Lines that the writer task has not taken yet.
     queue: LineQueue,
-    /// The emptied queue of the previous batch, reused for its allocations.
+    /// An empty queue with the allocations of an earlier batch. The next batch reuses them.
     spare: LineQueue,
-    /// A line was written directly, but its flush did not complete. The writer task flushes.
+    /// Whether a caller wrote a line itself but could not complete the flush. Then the writer task
+    /// flushes.
     is_unflushed: bool,
-    /// `None` while the writer task writes, and after a failure or `close`.
+    /// The server's input. `None` while the writer task writes, and after a failure or `close`.
     writer: Option<Writer>,
     /// Why nothing can be written any more.
     failure: Option<String>,
 }
 
-/// Why a line was not queued. No byte of it was written.
+/// Why a line was neither written nor queued. No byte of the line was written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EnqueueError {
-    /// The queue holds `limit` bytes.
+    /// With this line, the queue would hold more than `limit` bytes.
     Full { limit: usize },
-    /// The messages of all servers together reached the memory budget.
+    /// With this line, the messages of all servers of the host would exceed the memory budget,
+    /// which is `limit` bytes.
     MemoryBudgetExceeded { limit: usize },
     /// An earlier write failed, or the queue was closed.
     Closed(String),
 }
 
-/// A failed write.
+/// The error of a failed write, and the requests that the server did not receive.
 #[derive(Debug)]
 pub(crate) struct WriteFailed {
     pub(crate) error: String,
-    /// Queued requests of which no byte was written.
+    /// Ids of the queued requests of which no byte was written.
     pub(crate) not_sent: Vec<u64>,
 }
 
@@ -102,9 +106,9 @@ impl WriteQueue {
         }
     }
 
-    /// Writes a line directly or queues it; the head of this module says when. `in_flight` is the
-    /// number of requests in flight, including the one in this line. `id` is `None` for
-    /// notifications and responses.
+    /// Writes a line at once if no other request is in flight, and otherwise queues it for the
+    /// writer task. `in_flight` includes the request in this line. `id` is the id of this request;
+    /// `None` for notifications and responses.
     pub(crate) fn enqueue(
         &self,
         id: Option<u64>,
@@ -135,18 +139,20 @@ impl WriteQueue {
         lock(&self.state).has_space(size, self.limit)
     }
 
-    /// Maximum size of the queue, and of a single line.
+    /// Maximum size of the queue, and thus of a single line, in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
     /// Waits until the queue has space for a line of this size, or is closed. The caller must
-    /// enqueue its line before it drops the guard, or the next waiting caller could take the space.
+    /// enqueue its line before it drops the returned guard. Otherwise the next waiting caller could
+    /// take the space.
     pub(crate) async fn wait_for_space(&self, size: usize) -> tokio::sync::MutexGuard<'_, ()> {
         let admission = self.admission.lock().await;
         loop {
             let mut freed = std::pin::pin!(self.space_freed.notified());
-            // Register before the check, or a notification between check and await is lost.
+            // Register for the notification before the check. Otherwise a notification between the
+            // check and the await would be lost.
             freed.as_mut().enable();
             if self.can_enqueue(size) {
                 return admission;
@@ -170,8 +176,8 @@ impl WriteQueue {
         Ok(())
     }
 
-    /// Tries to write a line without waiting. Queues what the pipe does not accept, for the writer
-    /// task.
+    /// Tries to write a line without waiting. What the pipe does not accept is queued for the
+    /// writer task.
     fn write_directly(
         &self,
         state: &mut State,
@@ -181,8 +187,8 @@ impl WriteQueue {
         let Some(writer) = &mut state.writer else {
             return Ok(());
         };
-        // The waker does nothing: if the pipe is full, the writer task tries again and waits for
-        // it.
+        // The waker does nothing: if the pipe is full, the writer task polls the pipe again with
+        // its own waker.
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut *writer).poll_write(&mut context, &line) {
             Poll::Ready(Ok(written)) if written == line.len() => {
@@ -195,8 +201,8 @@ impl WriteQueue {
                 }
             }
             Poll::Ready(Ok(written)) => {
-                // Not charged to the budget, which could reject it: a partly written line must be
-                // finished.
+                // Queue the rest without charging the memory budget. The budget could reject the
+                // line, but a partly written line must be finished.
                 state.queue.push(id, line, None);
                 state.queue.advance(written);
             }
@@ -212,8 +218,8 @@ impl WriteQueue {
         Ok(())
     }
 
-    /// Removes a request from the queue unless part of it was written. Returns whether it was
-    /// removed.
+    /// Removes a request from the queue unless part of it was written or the writer task has taken
+    /// it. Returns whether it was removed.
     pub(crate) fn cancel_unsent(&self, id: u64) -> bool {
         let was_queued = lock(&self.state).queue.remove_unsent(id);
         if was_queued {
@@ -222,7 +228,7 @@ impl WriteQueue {
         was_queued
     }
 
-    /// Empties the queue and returns the requests of which no byte was written.
+    /// Empties the queue. Returns the ids of the requests in it of which no byte was written.
     pub(crate) fn cancel_all_unsent(&self) -> HashSet<u64> {
         let queued = std::mem::take(&mut lock(&self.state).queue);
         self.space_freed.notify_waiters();
@@ -230,6 +236,7 @@ impl WriteQueue {
     }
 
     /// Runs the writer task: writes queued lines until a write fails or the queue is closed.
+    /// Returns `None` if the queue was closed.
     pub(crate) async fn run(&self) -> Option<WriteFailed> {
         loop {
             self.wake.notified().await;
@@ -253,7 +260,8 @@ impl WriteQueue {
         }
     }
 
-    /// Drops the writer, so that the server reads end of file.
+    /// Closes the queue and drops the writer, so that the server reads end of file. From now on,
+    /// [`enqueue`](Self::enqueue) fails.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state
@@ -265,7 +273,7 @@ impl WriteQueue {
         self.space_freed.notify_waiters();
     }
 
-    /// Takes the writer and the lines of the next batch out of the queue.
+    /// Takes the writer and the lines of the next batch, if there is something to write or flush.
     fn next_batch(&self) -> NextBatch {
         let mut state = lock(&self.state);
         let Some(writer) = state.writer.take() else {
@@ -290,7 +298,8 @@ impl WriteQueue {
         NextBatch::Write(writer, lines)
     }
 
-    /// Puts the writer back after a batch. Keeps the emptied queue for its allocations.
+    /// Puts the writer back after a batch. Keeps the allocations of the batch for the next one,
+    /// unless they are large.
     fn return_writer(&self, writer: Writer, emptied: LineQueue) {
         let mut state = lock(&self.state);
         if emptied.is_worth_recycling() {
@@ -302,7 +311,8 @@ impl WriteQueue {
         }
     }
 
-    /// Records a failure. `unwritten` holds the rest of the failed batch.
+    /// Records that a write failed, and empties the queue. `unwritten` holds the lines of the
+    /// failed batch that were not completely written.
     fn fail(&self, error: String, unwritten: &LineQueue) -> WriteFailed {
         let mut state = lock(&self.state);
         state.failure.get_or_insert_with(|| error.clone());
@@ -326,7 +336,8 @@ impl State {
     }
 }
 
-/// Writes all lines and flushes. After an error, `lines` holds the bytes that were not written.
+/// Writes all lines and flushes. After an error, `lines` still holds the lines that were not
+/// completely written.
 async fn write_all(writer: &mut Writer, lines: &mut LineQueue) -> io::Result<()> {
     while !lines.is_empty() {
         let write = |context: &mut Context<'_>| {

@@ -1,6 +1,7 @@
 //! Why a connection attempt failed.
 //!
-//! The errors carry data. Texts that name config keys or commands are added by the caller.
+//! The errors carry data. The caller of [`connect`](super::connect) adds texts that name config
+//! keys or commands.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub enum ConnectError {
     /// The in-process server panicked while it described itself.
     #[error("{0}")]
     Defective(String),
-    /// The process exited or the stream ended.
+    /// The process exited or the session ended, during the handshake or later.
     #[error("{reason}{output}")]
     SessionEnded {
         /// The exit code or the transport error.
@@ -34,13 +35,13 @@ pub enum ConnectError {
         /// What the server printed.
         output: ServerOutput,
     },
-    /// The server responded, but not with a usable handshake.
+    /// The server responded, but the handshake failed.
     #[error("{0}")]
     Rejected(HandshakeRejection),
     /// The connection failed, or the server responded with an HTTP error.
     #[error("{0}")]
     Unreachable(TransportFailure),
-    /// The URL does not accept streamable HTTP requests.
+    /// The server responded to the first streamable HTTP request with the status 400, 404 or 405.
     #[error("{0}")]
     NotStreamable(TransportFailure),
     /// The URL accepts neither streamable HTTP nor HTTP+SSE requests.
@@ -49,7 +50,7 @@ pub enum ConnectError {
     /// The server requires a login.
     #[error("{0}")]
     NeedsLogin(Box<LoginRequired>),
-    /// No handshake within the startup deadline.
+    /// The handshake was not complete within the startup deadline.
     #[error("no response to the handshake within {limit:?}{output}")]
     TimedOut {
         /// The startup deadline.
@@ -64,7 +65,7 @@ pub enum ConnectError {
 pub struct ServerOutput {
     /// The last lines of stderr.
     pub stderr: String,
-    /// The first line on stdout that was not an MCP message.
+    /// An excerpt of the last line on stdout that was not an MCP message.
     pub stray_stdout: Option<String>,
 }
 
@@ -84,7 +85,7 @@ impl fmt::Display for ServerOutput {
 }
 
 impl ConnectError {
-    /// Whether another attempt would fail for the same reason.
+    /// Whether another attempt would fail for the same reason until the user changes something.
     pub fn is_permanent(&self) -> bool {
         match self {
             #[cfg(feature = "stdio")]
@@ -99,12 +100,13 @@ impl ConnectError {
         }
     }
 
-    /// Whether the server was started and then exited.
+    /// Whether the server was started or reached, and its process exited or the session ended after
+    /// that.
     pub fn is_crash(&self) -> bool {
         matches!(self, Self::SessionEnded { .. })
     }
 
-    /// The stage that failed.
+    /// The stage of the connection attempt that failed.
     pub fn stage(&self) -> ConnectStage {
         match self {
             #[cfg(feature = "stdio")]
@@ -119,7 +121,8 @@ impl ConnectError {
         }
     }
 
-    /// The delay before the next attempt that the server asked for.
+    /// `Retry-After`: how long the server asks the client to wait before the next attempt. `None`
+    /// if the server did not ask for a delay.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unreachable(failure) => failure.retry_after,
@@ -132,7 +135,7 @@ impl ConnectError {
         matches!(self.stage(), ConnectStage::Alive | ConnectStage::Handshake)
     }
 
-    /// The error for a URL at which both HTTP transports failed. `self` is that of streamable HTTP.
+    /// Turns the error of streamable HTTP into the error for a URL at which HTTP+SSE failed, too.
     #[cfg(feature = "http")]
     pub(super) fn into_no_transport(self) -> Self {
         match self {
@@ -142,7 +145,7 @@ impl ConnectError {
     }
 }
 
-/// Maps the error of the first HTTP request of an attempt.
+/// Maps an error of the first HTTP request of a connection attempt to the error of the attempt.
 pub(super) fn http_connect_error(error: RequestError) -> ConnectError {
     match error {
         RequestError::NeedsLogin(login) => ConnectError::NeedsLogin(login),

@@ -1,6 +1,7 @@
 //! Performs the handshake: `server/discover` of the modern era or `initialize` of the legacy era.
 //!
-//! This module sends the requests and waits; [`super::negotiate`] decides what a response means.
+//! This module sends the requests and waits for the responses. [`super::negotiate`] decides what a
+//! response means.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub(super) enum HandshakeError {
     TimedOut,
 }
 
-/// The requests that a handshake needs of a session.
+/// The operations of a session that a handshake uses.
 pub(super) trait HandshakeTransport {
     /// Sends `server/discover`.
     fn discover(
@@ -56,6 +57,7 @@ pub(super) trait HandshakeTransport {
     fn send_initialized(&self, version: ProtocolVersion) -> impl Future<Output = ()> + Send;
 
     /// Waits until a message of the server is lost because other output precedes it on its line.
+    /// Never returns on HTTP.
     fn message_lost(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -112,8 +114,8 @@ impl HandshakeTransport for Arc<StreamableHttpSession> {
     }
 }
 
-/// Performs the handshake on any transport. Returns `None` for a server in this process, which has
-/// none.
+/// Performs the handshake on any transport. Returns `None` for a server in this process, which
+/// needs no handshake.
 pub(super) async fn negotiate_session(
     session: &Session,
     first: FirstRequest,
@@ -149,7 +151,8 @@ async fn initialize_sse_2024(
     Ok(handshake)
 }
 
-/// Performs the handshake of the transports that serve both eras.
+/// Performs the handshake on a transport that serves both eras. `remaining` is the time that is
+/// left of the startup deadline.
 async fn shake_hands(
     transport: &impl HandshakeTransport,
     first: FirstRequest,
@@ -168,7 +171,7 @@ async fn shake_hands(
     loop {
         let probe = transport.discover(probe_request.version, Deadline::after(remaining));
         tokio::pin!(probe);
-        // Keep at least half of the time for the legacy handshake.
+        // Keep at least half of the remaining time for `initialize`.
         let response = timeout(deadlines.probe.min(remaining / 2), &mut probe);
         let outcome = tokio::select! {
             biased;
@@ -176,7 +179,7 @@ async fn shake_hands(
                 Ok(outcome) => probe_outcome(outcome)?,
                 Err(_) => ProbeOutcome::Silent,
             },
-            // The lost message was the response to the probe.
+            // The lost message must be the response to the probe, so do not wait for it.
             () = transport.message_lost() => ProbeOutcome::Silent,
         };
         match after_probe(outcome, probe_request) {
@@ -200,7 +203,7 @@ async fn shake_hands(
 }
 
 /// Sends `initialize` while the response to the probe is outstanding. The first usable response
-/// wins.
+/// completes the handshake.
 async fn initialize_and_wait(
     transport: &impl HandshakeTransport,
     mut probe: impl Future<Output = Result<RawResult, RequestError>> + Unpin,
@@ -217,7 +220,7 @@ async fn initialize_and_wait(
             _ => initialize.await,
         },
         outcome = &mut initialize => match outcome {
-            // A modern server rejects `initialize`; its response to the probe is still outstanding.
+            // A modern server rejects `initialize`. Its response to the probe may still arrive.
             Err(HandshakeError::Rejected(rejection)) => {
                 match after_probe(probe_outcome(probe.await)?, probe_request) {
                     AfterProbe::Modern(handshake) => Ok(*handshake),
@@ -253,8 +256,9 @@ fn probe_outcome(outcome: Result<RawResult, RequestError>) -> Result<ProbeOutcom
     })
 }
 
-/// Whether an HTTP error means that the server does not know the method. A required login, an
-/// overload or a server error can occur for any method.
+/// Whether an HTTP error suggests that the server does not know the method of the request. Not for
+/// errors that can occur with any method: a required login, a timeout, an overload, a redirect or a
+/// 5xx status.
 fn means_unknown_method(failure: &TransportFailure) -> bool {
     match failure.status {
         Some(401 | 403 | 407 | 408 | 425 | 429) | None => false,

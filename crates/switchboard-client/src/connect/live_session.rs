@@ -1,7 +1,8 @@
 //! An open session together with the child process that serves it.
 //!
-//! Ends both in order, and collects the exit code and the last output of a child that failed.
-//! Invariant: dropping a [`LiveSession`] ends the child and all tasks of the session.
+//! [`LiveSession`] ends the session first and then the child. It collects the exit code and the
+//! last output of a child that failed. Invariant: dropping a [`LiveSession`] ends the child and all
+//! tasks of the session.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,20 +18,22 @@ use crate::deadlines::Deadlines;
 use crate::session::{Session, SessionEnd};
 use crate::stderr::StderrTail;
 
-/// Time to wait for a child's exit code and the rest of its stderr after its stdout ended.
+/// How long to wait for the exit code of a child or the end of its stderr after its stdout ended,
+/// and for the end of its stdout after it exited.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
-/// An open session with its child process, if it has one. Dropping it ends both.
+/// An open session with its child process, if it has one. Dropping it ends the session and the
+/// child.
 pub struct LiveSession {
-    /// The session.
+    /// The session. Clones of it do not keep it open after this value is dropped.
     pub session: Session,
     #[cfg(feature = "stdio")]
     process: Option<ChildProcess>,
-    /// The last lines that the child wrote to stderr.
+    /// The last lines that the child wrote to stderr. `None` without a child.
     pub stderr: Option<StderrTail>,
     deadlines: Deadlines,
-    /// Ends the tasks that serve this session. They include the one that reads stderr, so the token
-    /// is cancelled after the child has exited.
+    /// Ends the tasks of this session when cancelled. One of these tasks reads stderr, so
+    /// [`shut_down`](Self::shut_down) cancels the token only after the child has exited.
     stop: CancellationToken,
     opened_at: Instant,
     /// The duration of each step of the connection attempt.
@@ -93,8 +96,8 @@ impl LiveSession {
         self.stderr.is_some()
     }
 
-    /// Waits until the session or its child ends. A descendant may keep the stdout of a dead child
-    /// open, so the end of the stream alone is not enough.
+    /// Waits until the session ends or its child exits. Both must be watched: a descendant may keep
+    /// the stdout of the child open after the child has exited.
     pub async fn ended(&mut self) {
         let session = self.session.clone();
         tokio::select! {
@@ -117,10 +120,10 @@ impl LiveSession {
         std::future::pending::<()>().await;
     }
 
-    /// Returns why the session ended: the exit code of the child, its last output, or the transport
-    /// error.
+    /// Returns why the session ended: the transport error, the exit code of the child and the last
+    /// output of the child. Waits a short time for each of them.
     pub async fn failure(&mut self) -> ConnectError {
-        // After a failed write, the session ends only when the reader has ended, too.
+        // After a failed write, the session ends when the reader ends, or after a delay.
         let end = timeout(2 * EXIT_GRACE, self.session.ended()).await;
         let end = end.unwrap_or(SessionEnd::Eof { partial_line: None });
         if let SessionEnd::NeedsLogin(login) = end {
@@ -139,7 +142,8 @@ impl LiveSession {
         ConnectError::SessionEnded { reason, output }
     }
 
-    /// Describes how the child exited, if it did.
+    /// Describes how the child exited. `None` without a child, or if it is still running after
+    /// [`EXIT_GRACE`].
     async fn exit_outcome(&mut self) -> Option<String> {
         #[cfg(feature = "stdio")]
         if let Some(process) = &mut self.process {
@@ -149,7 +153,7 @@ impl LiveSession {
         None
     }
 
-    /// The output of the server after its stderr was read to the end.
+    /// The output of the server. Waits at most [`EXIT_GRACE`] for the end of its stderr.
     async fn last_output(&self) -> ServerOutput {
         if let Some(stderr) = &self.stderr {
             let _ = timeout(EXIT_GRACE, stderr.drained()).await;

@@ -1,8 +1,9 @@
-//! Decides which protocol version to use, from the outcome of the probe or of `initialize`.
+//! Decides which protocol version to use, from the outcome of the probe (`server/discover`) or of
+//! `initialize`.
 //!
-//! Pure functions: [`super::handshake`] sends the requests. Invariants: any error means a legacy
-//! server, except for the codes that only modern servers send; an unknown version is never
-//! accepted.
+//! Pure functions: [`super::handshake`] sends the requests. Invariants: an error response to the
+//! probe means that the server is legacy, unless its code is one that only modern servers send. A
+//! version that this client does not know is never accepted.
 
 use switchboard_wire::decode::{DiscoverResult, InitializeResult, ServerDescription};
 use switchboard_wire::jsonrpc::InvalidMessage;
@@ -24,13 +25,15 @@ pub(super) enum ProbeOutcome {
 pub(super) enum AfterProbe {
     /// The server is modern and the handshake is complete.
     Modern(Box<ServerHello>),
-    /// Repeat the probe with a version that the server supports.
+    /// Repeat the probe with this version, which the server says it supports.
     ProbeAgain(ProtocolVersion),
-    /// The server is legacy: send `initialize` on the same connection.
+    /// The server is legacy: send `initialize` with this version on the same connection.
     Initialize(ProtocolVersion),
-    /// Send `initialize`, and still accept a late response to the probe.
+    /// The server may be legacy or slow: send `initialize`, and still accept a response to the
+    /// probe.
     InitializeAndWait,
-    /// The server exited because of the probe: start it again and send `initialize` first.
+    /// The session ended during the probe. A legacy server may exit because of the probe: open a
+    /// new connection and send `initialize` first.
     Restart,
     Reject(HandshakeRejection),
 }
@@ -44,22 +47,23 @@ pub enum HandshakeRejection {
     /// The server supports none of the versions that this client knows.
     #[error("the server supports only {}, none of which is known to this client", .0.join(", "))]
     NoCommonVersion(Vec<String>),
-    /// The server requires a capability that this client does not have.
+    /// The server requires a client capability that this client does not have, or rejects its
+    /// headers.
     #[error("the server requires a capability that this client does not offer: {0}")]
     MissingCapability(ErrorObject),
-    /// The server responded with an error.
+    /// The server responded to the handshake with a JSON-RPC error.
     #[error("the server rejected the handshake: {0}")]
     ErrorResponse(ErrorObject),
-    /// The response is not a valid handshake.
+    /// The response to the handshake is invalid or was lost.
     #[error("invalid handshake response: {0}")]
     InvalidResponse(InvalidMessage),
 }
 
-/// A probe that was sent.
+/// The version of a probe that was sent, and whether it was the second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeRequest {
     pub(super) version: ProtocolVersion,
-    /// Whether this is the second probe, with a version from the server's list.
+    /// Whether this is the second probe, with a version from the list in the server's error.
     pub(super) is_repeated: bool,
 }
 
@@ -72,7 +76,7 @@ impl ProbeRequest {
     }
 }
 
-/// The decision table for the probe.
+/// Decides what to do after the probe `request` had this outcome.
 pub(super) fn after_probe(outcome: ProbeOutcome, request: ProbeRequest) -> AfterProbe {
     match outcome {
         ProbeOutcome::Discovered(discovered) => match newest_common(&discovered.supported) {
@@ -91,13 +95,14 @@ pub(super) fn after_probe(outcome: ProbeOutcome, request: ProbeRequest) -> After
 
 fn after_error(error: ErrorObject, request: ProbeRequest) -> AfterProbe {
     match error.code {
-        // Only modern servers send these codes; falling back would hide the real error.
+        // Only modern servers send this code and the codes of the next arm. Sending `initialize`
+        // to them would hide the real error.
         ErrorObject::UNSUPPORTED_VERSION => {
             let supported = supported_versions(&error);
             match newest_common(&supported) {
                 Some(version) if version.era() == Era::Legacy => AfterProbe::Initialize(version),
-                // Repeat even the version that was just rejected: the server may have been
-                // starting.
+                // Repeat the probe even with the version that the server just rejected: the server
+                // may have been starting.
                 Some(version) if !request.is_repeated => AfterProbe::ProbeAgain(version),
                 _ => AfterProbe::Reject(HandshakeRejection::NoCommonVersion(supported)),
             }
@@ -109,7 +114,7 @@ fn after_error(error: ErrorObject, request: ProbeRequest) -> AfterProbe {
     }
 }
 
-/// The newest version that both sides support.
+/// The newest version in the list that this client knows.
 fn newest_common(supported: &[String]) -> Option<ProtocolVersion> {
     supported
         .iter()
@@ -137,7 +142,8 @@ pub(super) fn after_initialize(
     let version: ProtocolVersion = initialized.version.parse()?;
     match version.era() {
         Era::Legacy => Ok(handshake(version, initialized.server)),
-        // Modern versions have no `initialize`, so the server does not really support this one.
+        // Modern versions have no `initialize`. A server that answers it with a modern version does
+        // not implement this version.
         Era::Modern => Err(UnknownVersion(initialized.version).into()),
     }
 }

@@ -1,8 +1,8 @@
 //! Opens the transport of a server: starts a child, opens a byte stream, or prepares an HTTP
 //! client.
 //!
-//! Sends no MCP request. Only HTTP+SSE of 2024-11-05 sends an HTTP request, for its event stream.
-//! Invariant: an error leaves no child and no task behind.
+//! This module sends no MCP request. Only for HTTP+SSE of 2024-11-05, it sends one HTTP request,
+//! which opens the event stream. Invariant: an error leaves no child and no task behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +28,13 @@ use crate::session::{LineSession, LocalSession, Session};
 #[cfg(feature = "stdio")]
 use crate::stderr::StderrTail;
 
-/// Opens the transport of an endpoint.
+/// Opens the transport of an endpoint. Returns a session before its handshake.
 pub(super) async fn open(
     endpoint: &Endpoint,
     context: &ClientContext,
 ) -> Result<LiveSession, ConnectError> {
-    // Independent of the token with which the owner stops the server: stderr is read until the
-    // process has exited.
+    // A new token, not a child of the one with which the owner stops the server: the task that
+    // reads stderr must run until the process has exited.
     let stop = CancellationToken::new();
     let session = match endpoint {
         #[cfg(feature = "stdio")]
@@ -57,7 +57,8 @@ pub(super) async fn open(
     Ok(LiveSession::new(session, context.deadlines.clone(), stop))
 }
 
-/// Starts a child and a task that keeps the end of its stderr.
+/// Starts a child process, a session over its stdin and stdout, and a task that keeps the end of
+/// its stderr.
 #[cfg(feature = "stdio")]
 async fn open_child(
     launch: &Launch,

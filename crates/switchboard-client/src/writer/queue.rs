@@ -1,9 +1,11 @@
 //! The lines that wait to be written to one server, in order.
 //!
-//! Short lines are copied into one contiguous buffer and written as one slice; long lines keep
-//! their own allocation. Copying also frees the allocation of a short line on the thread that made
-//! it. Freeing a whole batch on the thread of the writer overflows the allocator's per-thread
-//! cache, and then callers on all threads contend for the allocator's lock.
+//! Lines of at most [`MAX_COPIED_BYTES`] are copied into one contiguous buffer, and consecutive
+//! ones are written as one slice. Longer lines keep their own allocation.
+//!
+//! Copying has a second advantage: the allocation of a short line is freed on the thread that made
+//! it. If the writer task freed the lines of a whole batch on its thread, it would overflow the
+//! allocator's per-thread cache, and callers on all threads would contend for the allocator's lock.
 //!
 //! Invariant: `text[start..]` is the unwritten part of the short lines, in order.
 
@@ -14,12 +16,12 @@ use switchboard_wire::memory_budget::{MemoryPermit, UNCOUNTED_BYTES};
 
 /// Lines up to this size, in bytes, are copied into `text`.
 const MAX_COPIED_BYTES: usize = 4 * 1024;
-// A copied line never holds a permit of the memory budget.
+// A copied line is too short to be charged to the memory budget, so it has no permit to keep.
 const _: () = assert!(MAX_COPIED_BYTES <= UNCOUNTED_BYTES);
-/// Largest capacities of a queue that is kept for reuse.
+/// Largest capacity of [`LineQueue::lines`] that is kept for the next batch.
 const MAX_RECYCLED_LINES: usize = 64;
 const MAX_RECYCLED_TEXT_BYTES: usize = 64 * 1024;
-/// Maximum number of slices of one vectored write. Consecutive short lines are one slice.
+/// Maximum number of slices in one vectored write. Consecutive short lines are one slice.
 const MAX_SLICES: usize = 8;
 
 #[derive(Default)]
@@ -27,7 +29,7 @@ pub(super) struct LineQueue {
     lines: VecDeque<QueuedLine>,
     /// Whether some bytes of the first line were written.
     first_partly_written: bool,
-    /// The short lines, concatenated.
+    /// The short lines, concatenated. The part before `start` was already written.
     text: Vec<u8>,
     /// Offset of the first unwritten byte in `text`.
     start: usize,
@@ -36,17 +38,17 @@ pub(super) struct LineQueue {
 }
 
 struct QueuedLine {
-    /// Id of the request; `None` for notifications and responses.
+    /// Id of the request in this line. `None` for notifications and responses.
     id: Option<u64>,
-    /// Unwritten bytes of this line.
+    /// Number of unwritten bytes of this line.
     remaining: usize,
-    /// The line itself if it is long. Short lines are in [`LineQueue::text`].
+    /// The line, if it is longer than [`MAX_COPIED_BYTES`]. Short lines are in [`LineQueue::text`].
     long: Option<LongLine>,
 }
 
 struct LongLine {
     line: Vec<u8>,
-    /// Returned to the memory budget when the line is dropped.
+    /// The memory that the line takes from the memory budget until it is dropped.
     _permit: Option<MemoryPermit>,
 }
 
@@ -79,7 +81,7 @@ impl LineQueue {
         });
     }
 
-    /// Removes a request unless part of it was written. Returns whether it was removed.
+    /// Removes the line of a request unless part of it was written. Returns whether it was removed.
     pub(super) fn remove_unsent(&mut self, id: u64) -> bool {
         let index = self.lines.iter().position(|line| line.id == Some(id));
         let Some(index) = index.filter(|index| *index > 0 || !self.first_partly_written) else {
@@ -141,7 +143,7 @@ impl LineQueue {
         write(slices.get(..count).unwrap_or_default())
     }
 
-    /// Removes the first `written` bytes, which were written.
+    /// Records that the first `written` bytes were written, and removes the complete lines in them.
     pub(super) fn advance(&mut self, mut written: usize) {
         self.bytes -= written;
         while let Some(first) = self.lines.front_mut() {
@@ -162,7 +164,7 @@ impl LineQueue {
         self.start = 0;
     }
 
-    /// Splits off the first lines: whole lines, until they hold at least `bytes` bytes.
+    /// Splits off whole lines from the front, until they hold at least `bytes` bytes.
     pub(super) fn take_front(&mut self, bytes: usize) -> Self {
         let mut front = Self {
             first_partly_written: std::mem::take(&mut self.first_partly_written),

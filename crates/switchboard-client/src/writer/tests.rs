@@ -21,14 +21,14 @@ fn line(number: u64) -> Vec<u8> {
     format!("line {number}\n").into_bytes()
 }
 
-/// Enqueues lines as concurrent callers do.
+/// Enqueues lines with 64 requests in flight, so that they are queued and not written directly.
 fn enqueue_concurrently(queue: &WriteQueue, numbers: Range<u64>) {
     for number in numbers {
         queue.enqueue(Some(number), line(number), 64).unwrap();
     }
 }
 
-/// Reads what is in the pipe.
+/// Waits until the pipe holds bytes, and reads them.
 async fn read_some(reader: &mut DuplexStream) -> String {
     let mut read = vec![0; 64 * 1024];
     let count = reader.read(&mut read).await.unwrap();
@@ -47,7 +47,7 @@ async fn single_request_is_written_directly() {
     let (writer, mut reader) = duplex(64 * 1024);
     let queue = write_queue(writer);
     queue.enqueue(Some(0), line(0), 1).unwrap();
-    // The writer task does not run.
+    // The writer task does not run in this test, so `enqueue` must have written the line.
     assert_eq!(read_some(&mut reader).await, lines(0..1));
 }
 
@@ -91,7 +91,7 @@ async fn lines_keep_their_order_when_the_pipe_is_small() {
 
 #[tokio::test]
 async fn partly_written_line_cannot_be_cancelled() {
-    // Capacity for the first line and half of the second.
+    // The pipe has room for the first line and a part of the second.
     let (writer, _reader) = duplex(10);
     let queue = write_queue(writer);
     queue.enqueue(Some(0), line(0), 1).unwrap();
@@ -109,7 +109,7 @@ async fn cancelled_line_does_not_hold_back_the_others() {
     tokio::select! {
         biased;
         failed = queue.run() => panic!("{failed:?}"),
-        // Runs while the writer task yields.
+        // Runs when the writer task yields before its first write.
         () = async {
             assert!(queue.cancel_unsent(1));
             let remaining = [line(0), line(2)].concat();
@@ -118,7 +118,7 @@ async fn cancelled_line_does_not_hold_back_the_others() {
     }
 }
 
-/// Accepts every write and counts them.
+/// A writer that accepts every write and counts the writes.
 struct CountingSink(Arc<AtomicUsize>);
 
 impl AsyncWrite for CountingSink {
@@ -140,7 +140,7 @@ impl AsyncWrite for CountingSink {
     }
 }
 
-/// Fails every write.
+/// A writer that fails every write.
 struct BrokenPipe;
 
 impl AsyncWrite for BrokenPipe {

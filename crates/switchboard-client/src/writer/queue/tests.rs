@@ -3,16 +3,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// One operation on the queue.
+/// One operation on the queue and on the [`Model`].
 #[derive(Clone, Debug)]
 enum Step {
-    /// Push a line of this size.
+    /// Push a line of this many bytes.
     Push(usize),
     /// Write up to this many bytes.
     Write(usize),
     /// Remove the request with this id.
     Remove(u64),
-    /// Write up to this many bytes of a batch that was split off, as the writer task does.
+    /// Split off a batch of this many bytes and write all of it, as the writer task does.
     TakeFront(usize),
 }
 
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Reference implementation: one buffer per line.
+/// Reference implementation of [`LineQueue`], with one buffer per line.
 #[derive(Default)]
 struct Model {
     lines: Vec<(u64, Vec<u8>)>,
