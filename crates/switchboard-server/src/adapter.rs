@@ -1,10 +1,11 @@
-//! Exposes any in-process server as JSON-RPC: one message in, at most one message out.
+//! Exposes any in-process server as a JSON-RPC endpoint: one message in, at most one message out.
 //!
-//! For peers that carry messages by other means than a byte stream, and for tests. A server that is
-//! called directly ([`dispatch`]) and one that speaks JSON-RPC itself ([`stream`]) behave alike.
+//! The adapter is for clients that exchange messages by other means than a byte stream, and for
+//! tests. It hides whether a server is called directly ([`dispatch`]) or speaks JSON-RPC over a
+//! byte stream itself ([`stream`]).
 //!
-//! Invariant: a response goes to the request with its id, in any order; each request gets one
-//! response, or none if it was cancelled. Nothing that the adapter started outlives it.
+//! Invariants: each request gets one response, the one with its id, or none if it was cancelled.
+//! Responses may arrive in any order. Tasks and connections of the adapter end with it.
 
 mod dispatch;
 mod in_flight;
@@ -31,10 +32,10 @@ use self::in_flight::{InFlight, RequestOutcome};
 use self::jsonrpc::{Incoming, Notification, Request};
 use self::stream::{StreamBackend, StreamConnection};
 
-/// Messages of the server that wait for the receiver. If it is full, progress is dropped; change
-/// notifications are merged and sent later.
+/// Capacity of the channel with the unsolicited messages of the server. If the channel is full,
+/// progress is dropped, and change notifications are merged and sent later.
 const SERVER_MESSAGE_BACKLOG: usize = 256;
-/// Upper bound for the time limit of a request.
+/// Upper bound of the time limit for a request.
 const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A JSON-RPC endpoint for one in-process server. Cheap to clone.
@@ -51,14 +52,15 @@ const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone)]
 pub struct JsonRpcAdapter {
     inner: Arc<Inner>,
-    /// Cancels `closed` with the last clone. Futures of requests hold neither this nor `inner`, so
-    /// they end then.
+    /// Cancels `closed` when the last clone of the adapter is dropped. The futures that
+    /// [`handle`](Self::handle) returns hold neither this guard nor `inner`, so they do not keep
+    /// the adapter alive.
     _close_guard: Arc<DropGuard>,
 }
 
 struct Inner {
-    /// The latest session; `initialize` starts a new one. An older session ends when its requests
-    /// have ended.
+    /// The latest session. Each `initialize` starts a new session; the previous one continues until
+    /// its requests have ended.
     session: Mutex<AdapterSession>,
     backend: Backend,
     call_timeout: Duration,
@@ -68,17 +70,18 @@ struct Inner {
 enum Backend {
     Local {
         dispatcher: Arc<Dispatcher>,
-        /// Forwards the server's notifications.
+        /// The task that forwards the server's change notifications.
         _notifications: JoinSet<()>,
     },
     Stream(StreamBackend),
 }
 
-/// The requests and the connection since the last `initialize`.
+/// The requests in flight and the connection since the last `initialize`.
 #[derive(Clone)]
 struct AdapterSession {
     in_flight: Arc<InFlight>,
-    /// `None` for a server that is called directly, and before the first message.
+    /// The connection to a server that speaks JSON-RPC itself. `None` for a server that is called
+    /// directly, and before the first request.
     connection: Option<Arc<StreamConnection>>,
 }
 
@@ -92,9 +95,9 @@ impl AdapterSession {
 }
 
 impl JsonRpcAdapter {
-    /// Connects to a server. Each request fails after `call_timeout` (at most a day). The receiver
-    /// yields the unsolicited messages of the server: change notifications, progress and requests.
-    /// It may be dropped.
+    /// Connects to a server. A request that gets no response within `call_timeout` fails; a timeout
+    /// above one day is reduced to a day. The returned receiver yields the unsolicited messages of
+    /// the server: change notifications, progress and requests. The receiver may be dropped.
     ///
     /// Must be called within a tokio runtime.
     pub fn connect(
@@ -126,10 +129,11 @@ impl JsonRpcAdapter {
         (adapter, receiver)
     }
 
-    /// Handles one message. Returns `None` for notifications, responses, and cancelled requests.
+    /// Handles one message. The future returns the response, or `None` for notifications,
+    /// responses, cancelled requests, and all messages after [`close`](Self::close).
     ///
-    /// The message is accepted when this function returns, not when the future is polled, so
-    /// messages keep the order of these calls. Dropping the future cancels the request.
+    /// The message is registered during this call and not when the future is polled, so messages
+    /// keep the order of the calls. Dropping the future cancels the request.
     pub fn handle(&self, message: &str) -> impl Future<Output = Option<Json>> + Send + use<> {
         let handled = self.inner.accept(message);
         async move {
@@ -141,7 +145,8 @@ impl JsonRpcAdapter {
     }
 
     /// Drops requests in flight without a response, closes the connection if there is one, and
-    /// ignores every later message. Dropping the last clone does the same and releases the server.
+    /// ignores every later message. Dropping the last clone of the adapter does the same and also
+    /// releases the server.
     pub fn close(&self) {
         self.inner.closed.cancel();
         *lock(&self.inner.session) = AdapterSession::new();
@@ -169,7 +174,7 @@ impl Backend {
             call_timeout,
         ));
         let mut tasks = JoinSet::new();
-        // A server that panics here counts as one without notifications.
+        // A server whose `notifications` panics is treated as a server without notifications.
         let notifications = catch_unwind(AssertUnwindSafe(|| server.notifications()));
         if let Some(notifications) = notifications.ok().flatten() {
             let subscriptions = Arc::clone(dispatcher.subscriptions());
@@ -187,7 +192,7 @@ impl Backend {
     }
 }
 
-/// An accepted message.
+/// What remains to do for a message: nothing but to return the response, or to await a future.
 enum Handled {
     Done(Option<Json>),
     Pending(BoxFuture<'static, Option<Json>>),
@@ -233,11 +238,12 @@ impl Inner {
         }))
     }
 
-    /// The session of a request: a new one for `initialize`, none after `close`.
+    /// The session of a request. Starts a new session for `initialize`. Returns `None` after
+    /// `close`.
     fn session_for(&self, request: &Request) -> Option<AdapterSession> {
         let mut session = lock(&self.session);
-        // Checked under the lock: `close` replaces the session under the same lock, and no
-        // connection may be opened after that.
+        // Check under the lock: `close` replaces the session under the same lock, and after that no
+        // connection may be opened.
         if self.closed.is_cancelled() {
             return None;
         }
@@ -269,8 +275,8 @@ impl Inner {
         forwarded
     }
 
-    /// Forwards a notification or response to a server with a connection. A server that is called
-    /// directly needs neither.
+    /// Forwards a notification or response to a server that speaks JSON-RPC itself. Does nothing
+    /// without a connection: a server that is called directly needs no such messages.
     fn forward(&self, text: &str) -> Handled {
         let connection = lock(&self.session).connection.clone();
         match connection {
@@ -287,7 +293,7 @@ impl Inner {
     }
 }
 
-/// The error of a request that exceeded the time limit.
+/// The error of a request that exceeded the time limit. `what` is the method or the tool.
 fn timeout_error(what: &str, limit: Duration) -> ErrorObject {
     let limit = truncate_to_millis(limit);
     ErrorObject::new(

@@ -1,9 +1,9 @@
 //! MCP servers inside a Rust program.
 //!
 //! [`InProcessServer`] turns typed functions of the program into tools, resources and prompts.
-//! Input and output schemas come from the Rust types. A call is a function call: no child process
-//! is started and no JSON text is exchanged. The crate does not connect to servers; that is the job
-//! of the crate `switchboard`.
+//! Input and output schemas come from the Rust types. A tool call is a function call: no child
+//! process is started and no JSON text is exchanged. The crate does not connect to servers; the
+//! crate `switchboard` does.
 //!
 //! ```
 //! use schemars::JsonSchema;
@@ -58,7 +58,7 @@
 //! |---|---|
 //! | `typed` | [`InProcessServer`]: tools, resources and prompts from typed functions |
 //! | `adapter` | [`JsonRpcAdapter`]: any [`ServerInstance`] as JSON-RPC, message by message |
-//! | `rmcp` | `rmcp_server`: handlers of the official SDK (feature `rmcp`) |
+//! | `rmcp` | `rmcp_server`: server handlers written with the official SDK (feature `rmcp`) |
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,11 @@
 //! Runs servers made with the official SDK (crate `rmcp`) in this process.
 //!
-//! The SDK's own service loop serves each connection over an in-memory stream; all connections
-//! share the one handler. Invariant: the loop of a connection ends with the connection, even during
-//! a request; a request's work ends soon after the request was cancelled; the handler outlives
-//! both.
+//! The SDK's own service loop serves each connection over an in-memory stream. All connections
+//! share one handler.
+//!
+//! Invariants: the service loop of a connection ends when the connection ends, even during a
+//! request. The work for a request ends at most [`CANCEL_GRACE`] after the request was cancelled.
+//! The handler outlives connections and requests.
 
 use std::borrow::Cow;
 use std::future::ready;
@@ -27,17 +29,18 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// Bytes in flight per direction.
+/// Capacity of the in-memory stream, in bytes. Each direction has its own stream.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// How long a handler may continue after its request was cancelled, to clean up.
+/// How long a handler may continue after its request was cancelled, so that it can clean up.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// A server made with the official SDK. It can be connected to any number of hosts, which share the
-/// handler; each connection has its own peer.
+/// handler. Each connection has its own SDK `Peer`.
 ///
-/// A handler that panics fails only the one request. When a connection ends, the work for its
-/// requests is dropped. When a request is cancelled or times out, its work is dropped one second
-/// later; until then the handler can clean up, notified by the `ct` of its request.
+/// If the handler panics, only the request that it was handling fails. When a connection ends, the
+/// work for its requests is dropped. When a request is cancelled or times out, the token `ct` of
+/// its context is cancelled, so that the handler can clean up. The work for the request is dropped
+/// one second later.
 pub fn rmcp_server(handler: impl ServerHandler) -> ServerInstance {
     ServerInstance::stream(RmcpConnector {
         handler: Arc::new(handler),
@@ -53,8 +56,8 @@ struct RmcpConnector<H> {
 impl<H: ServerHandler> Connector for RmcpConnector<H> {
     fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
         let disconnected = CancellationToken::new();
-        // Two duplex streams, one per direction, so that each side sees the end of either
-        // direction.
+        // Two duplex streams, one per direction, so that either side can close one direction
+        // and the other side notices it.
         let (reader, server_writer) = duplex(BUFFER_BYTES);
         let (server_reader, writer) = duplex(BUFFER_BYTES);
         let service = CancellableService {
@@ -72,7 +75,7 @@ impl<H: ServerHandler> Connector for RmcpConnector<H> {
     }
 }
 
-/// Runs the SDK's service loop until the connection ends.
+/// Runs the SDK's service loop for one connection until it ends.
 async fn serve<H: ServerHandler>(
     service: CancellableService<H>,
     streams: (DuplexStream, DuplexStream),
@@ -84,7 +87,7 @@ async fn serve<H: ServerHandler>(
     }
 }
 
-/// The client's reading end. Dropping it ends the connection.
+/// The reading end of the client. Dropping it ends the connection.
 struct GuardedReader {
     reader: DuplexStream,
     _disconnect_on_drop: DropGuard,
@@ -100,10 +103,11 @@ impl AsyncRead for GuardedReader {
     }
 }
 
-/// The handler, for one connection. Drops the handler's work when the connection ends.
+/// The service of one connection, which calls the shared handler. Drops the work of the handler
+/// when the connection ends.
 struct CancellableService<H> {
     handler: Arc<H>,
-    /// Cancelled when the connection ends. The SDK does not stop handlers then.
+    /// Cancelled when the connection ends. The SDK does not stop running handlers at that time.
     disconnected: CancellationToken,
 }
 
@@ -118,7 +122,7 @@ impl<H> CancellableService<H> {
             () = self.disconnected.cancelled() => {
                 Err(ErrorData::internal_error("the connection has ended", None))
             }
-            // Without this, a panic would leave the request without a response.
+            // If the panic were not caught, the request would get no response.
             result = AssertUnwindSafe(work).catch_unwind() => result.unwrap_or_else(|_| {
                 Err(ErrorData::internal_error("the handler panicked", None))
             }),
@@ -132,7 +136,7 @@ impl<H: ServerHandler> Service<RoleServer> for CancellableService<H> {
         request: ClientRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        // The SDK only cancels `ct`; a handler that ignores it would continue.
+        // The SDK only cancels `ct`. A handler that ignores `ct` would continue.
         let cancelled = context.ct.clone();
         let grace_expired = async {
             cancelled.cancelled().await;

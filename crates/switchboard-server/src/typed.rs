@@ -1,8 +1,8 @@
 //! Servers made of typed functions.
 //!
-//! [`InProcessServer`] is the builder and the running server; one module each for its tools,
-//! resources and prompts. The conversion between JSON and Rust types (`arguments`, `output`,
-//! `schema`) is private.
+//! [`InProcessServer`] is the builder and the running server. Its tools, resources and prompts have
+//! one module each. The modules `arguments`, `output` and `schema` convert between JSON and Rust
+//! types.
 
 mod arguments;
 mod context;
@@ -29,7 +29,7 @@ pub use resource::{InProcessResource, InProcessTemplate, ResourceOutput};
 pub use server::InProcessServer;
 pub use tool::InProcessTool;
 
-/// Panics because of an invalid registration, such as a tool without a name.
+/// Panics because a tool, resource template or prompt cannot be registered.
 #[track_caller]
 #[expect(
     clippy::panic,
@@ -39,8 +39,8 @@ fn registration_panic(why: &str) -> ! {
     panic!("{why}")
 }
 
-/// The error of a request whose handler panicked. Contains the panic message, because the handler
-/// is part of this program.
+/// The error of a request whose handler panicked. The error contains the panic message, which is
+/// trusted because the handler is part of this program.
 fn panic_error(what: &str, payload: &(dyn Any + Send)) -> ErrorObject {
     let message = match panic_message(payload) {
         Some(message) => format!("{what} panicked: {message}"),

@@ -1,6 +1,6 @@
 //! Dispatches JSON-RPC methods to a server that is called directly.
 //!
-//! Invariant: a fault of the server (a panic, a call that never ends) fails only the one request.
+//! Invariant: if the server panics or does not return during a request, only this request fails.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -28,15 +28,15 @@ use super::jsonrpc::{self, Request};
 use super::notifications::ResourceSubscriptions;
 use super::timeout_error;
 
-/// Progress notes of one call that wait to be forwarded.
+/// Capacity of the channel with the progress of one call. If it is full, progress is dropped.
 const PROGRESS_BACKLOG: usize = 32;
 
 type MethodResult = Result<Box<RawValue>, ErrorObject>;
 
 pub(super) struct Dispatcher {
     server: Arc<dyn LocalServer>,
-    /// Compiled input schemas by tool, each with the text it was compiled from. Entries of removed
-    /// tools are dropped.
+    /// The compiled input schemas by tool name, each with the JSON from which it was compiled.
+    /// Entries of removed tools are dropped when another schema is compiled.
     schemas: Mutex<HashMap<String, (Json, Arc<CompiledSchema>)>>,
     subscriptions: Arc<ResourceSubscriptions>,
     server_messages: mpsc::Sender<Json>,
@@ -62,7 +62,8 @@ impl Dispatcher {
         &self.subscriptions
     }
 
-    /// Handles a request and returns its response, or `None` if the request is cancelled.
+    /// Handles a request and returns its response. Returns `None` if the client cancels the
+    /// request.
     pub(super) async fn respond(
         self: Arc<Self>,
         request: Request,
@@ -70,12 +71,13 @@ impl Dispatcher {
     ) -> Option<Json> {
         let label = request_label(&request);
         let work = AssertUnwindSafe(self.dispatch(&request)).catch_unwind();
-        // Polled outside tokio's coop budget, or a busy handler would starve the timeout.
+        // Polled outside tokio's coop budget. Otherwise a handler that uses up the budget in every
+        // poll would starve the timeout.
         let timeout = unconstrained(tokio::time::sleep(self.call_timeout));
         let result = tokio::select! {
             biased;
-            // The only outcome from outside is a cancellation: there is no connection that could
-            // fail.
+            // This outcome can only be a cancellation: a server that is called directly has no
+            // connection that could deliver a response or fail.
             Ok(_) = &mut in_flight.outcome => return None,
             result = work => result.unwrap_or_else(|_| {
                 let why = format!("{label} panicked; this is a bug in the server");
@@ -202,7 +204,7 @@ impl Dispatcher {
         to_result(&result)
     }
 
-    /// Runs a call and forwards its progress.
+    /// Runs a call and forwards its progress under the progress token of the client.
     async fn run_with_progress(
         &self,
         mut work: BoxFuture<'_, Result<CallToolResult, ErrorObject>>,
@@ -219,8 +221,9 @@ impl Dispatcher {
                     }
                     return result;
                 }
-                // Outside the coop budget, so that busy work does not starve its own progress. The
-                // explicit `consume_budget` keeps endless progress from starving other tasks.
+                // Polled outside tokio's coop budget. Otherwise work that uses up the budget in
+                // every poll would starve its own progress. The `consume_budget` below keeps a tool
+                // that reports progress without pause from starving other tasks.
                 Some(progress) = unconstrained(progress.recv()) => {
                     self.send_progress(token, &progress);
                 }
@@ -229,8 +232,8 @@ impl Dispatcher {
         }
     }
 
-    /// Sends a progress notification, or drops it if the receiver is full: calls do not wait for
-    /// it.
+    /// Sends a progress notification to the client. Drops it if the channel is full, because calls
+    /// must not wait for the client to read progress.
     fn send_progress(&self, token: &Value, progress: &Progress) {
         let Ok(Value::Object(mut params)) = serde_json::to_value(progress) else {
             return;
@@ -293,7 +296,8 @@ fn to_result(result: &impl serde::Serialize) -> MethodResult {
     to_raw_value(result).map_err(|error| jsonrpc::serialization_error(&error))
 }
 
-/// Serialized directly and not through a `Value`, so that schemas keep their exact text.
+/// The result of a list request. Serializes the items directly and not through a `Value`, so that
+/// schemas keep their exact JSON text.
 fn listing(key: &str, items: &impl serde::Serialize) -> MethodResult {
     to_result(&BTreeMap::from([(key, items)]))
 }
@@ -306,7 +310,7 @@ fn parse_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, Err
     })
 }
 
-/// All listings have one page, so a cursor cannot be valid.
+/// Fails if a list request has a cursor. All listings have one page, so no cursor is valid.
 fn reject_cursor(params: Option<&RawValue>) -> Result<(), ErrorObject> {
     match parse_params(params)? {
         ListParams { cursor: None } => Ok(()),
@@ -349,7 +353,7 @@ fn capabilities_json(capabilities: &ServerCapabilities) -> Value {
     Value::Object(all)
 }
 
-/// Names a request in error messages: the tool of a call, otherwise the method.
+/// What error messages call a request: the tool for `tools/call`, otherwise the method.
 fn request_label(request: &Request) -> String {
     #[derive(Deserialize)]
     struct NamedParams {

@@ -1,7 +1,7 @@
-//! The in-flight requests of one adapter session, by id.
+//! The requests in flight of one adapter session, by id.
 //!
-//! Invariant: an id belongs to at most one request at a time. A request that has ended
-//! is not in the table, and its id can be reused.
+//! Invariant: an id belongs to at most one request at a time. A request that has ended is not in
+//! the table, so its id can be used again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -20,23 +20,25 @@ pub(super) struct InFlight {
 #[derive(Default)]
 struct State {
     requests: HashMap<Id, (u64, oneshot::Sender<RequestOutcome>)>,
-    /// Number of the latest request. Distinguishes requests that reuse an id.
+    /// Number of the latest request. Each request has its own number, which distinguishes it from
+    /// other requests with the same id.
     last_number: u64,
-    /// The reason for which every further request fails.
+    /// The error with which every further request fails. `None` while requests are accepted.
     ended: Option<ErrorObject>,
 }
 
-/// How a request ended from outside its own future.
+/// How a request ended because of a message of the client or the server, or the end of the
+/// connection.
 pub(super) enum RequestOutcome {
-    /// The peer sent `notifications/cancelled`.
+    /// The client sent `notifications/cancelled`.
     Cancelled,
-    /// The response message of a stream server.
+    /// The server responded. Holds the whole response message.
     Answered(Json),
-    /// There will be no response.
+    /// There will be no response. Holds the error for the client.
     Failed(ErrorObject),
 }
 
-/// Keeps a request in the table until it is dropped.
+/// Receives the outcome of a request, and removes the request from the table when dropped.
 pub(super) struct InFlightGuard {
     pub(super) id: Id,
     pub(super) outcome: oneshot::Receiver<RequestOutcome>,
@@ -68,8 +70,7 @@ impl InFlight {
         })
     }
 
-    /// Ends the request with this id. Does nothing if there is none, for example because it has
-    /// ended.
+    /// Ends the request with this id. Does nothing if no such request is in flight.
     pub(super) fn resolve(&self, id: &Id, outcome: RequestOutcome) {
         let entry = lock(&self.state).requests.remove(id);
         if let Some((_, sender)) = entry {
@@ -77,7 +78,8 @@ impl InFlight {
         }
     }
 
-    /// Fails all requests, now and in the future. The first reason wins.
+    /// Fails all requests in flight and all future requests. Does nothing on further calls, so the
+    /// first error is kept.
     pub(super) fn fail_all(&self, why: &ErrorObject) {
         let requests = {
             let mut state = lock(&self.state);

@@ -1,4 +1,4 @@
-//! Parses incoming JSON-RPC messages and writes responses and notifications.
+//! Parses the JSON-RPC messages of the client, and encodes responses and notifications.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use switchboard_wire::mcp::{ErrorObject, Json};
 /// JSON-RPC error code: the message is not JSON.
 const PARSE_ERROR: i64 = -32700;
 
-/// A valid message.
+/// A valid JSON-RPC message of the client.
 pub(super) enum Incoming {
     Request(Request),
     Notification(Notification),
@@ -22,11 +22,12 @@ pub(super) struct Request {
 
 /// The parts of a notification that the adapter uses.
 pub(super) struct Notification {
-    /// The request that `notifications/cancelled` names.
+    /// The id of the request that `notifications/cancelled` cancels. `None` for any other
+    /// notification.
     pub(super) cancelled: Option<Id>,
 }
 
-/// The id of a request. Compared by value: `"\u0061"` equals `"a"`.
+/// The id of a request. Two ids are equal if their values are: `"\u0061"` equals `"a"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Id {
@@ -34,8 +35,8 @@ pub(super) enum Id {
     String(String),
 }
 
-/// The members of a message. Distinguishes an absent `id` from `"id": null`, which is an error and
-/// not a notification.
+/// The members of a message that is not validated yet. Distinguishes a message without `id`, which
+/// may be a notification, from one with `"id": null`, which is an error.
 #[derive(Deserialize)]
 pub(super) struct RawMessage<'a> {
     #[serde(default)]
@@ -52,7 +53,7 @@ pub(super) struct RawMessage<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Deserializes a member that is present, `null` included, as `Some`.
+/// Deserializes a member as `Some` if it is present, even if its value is `null`.
 fn deserialize_some<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'a RawValue>, D::Error> {
@@ -60,7 +61,7 @@ fn deserialize_some<'de: 'a, 'a, D: Deserializer<'de>>(
 }
 
 impl RawMessage<'_> {
-    /// `None` if there is no id or an invalid one.
+    /// The id of the message. `None` if it has no id, or one that is neither a number nor a string.
     pub(super) fn id(&self) -> Option<Id> {
         serde_json::from_str(self.id?.get()).ok()
     }
@@ -70,7 +71,7 @@ impl RawMessage<'_> {
     }
 }
 
-/// Parses a message. The error comes with the id of the message, if that could be read.
+/// Parses a message. An error comes with the id of the message, if the id could be read.
 pub(super) fn parse(text: &str) -> Result<Incoming, (Option<Id>, ErrorObject)> {
     let message: RawMessage<'_> =
         serde_json::from_str(text).map_err(|error| (None, parse_error(text, &error)))?;
@@ -131,7 +132,7 @@ fn cancelled_id(params: &RawValue) -> Option<Id> {
     Some(params.request_id)
 }
 
-/// A response with a result, or with an error if the result cannot be serialized.
+/// Encodes a response with a result. If the result cannot be serialized, encodes an error response.
 pub(super) fn success(id: &Id, result: &impl Serialize) -> Json {
     #[derive(Serialize)]
     struct Success<'a, T> {
@@ -150,7 +151,7 @@ pub(super) fn success(id: &Id, result: &impl Serialize) -> Json {
     )
 }
 
-/// A response with an error. The id is null if that of the request is unknown.
+/// Encodes an error response. Without `id`, the id of the response is null.
 pub(super) fn failure(id: Option<&Id>, error: &ErrorObject) -> Json {
     #[derive(Serialize)]
     struct Failure<'a> {
@@ -186,7 +187,7 @@ pub(super) fn notification(method: &str, params: Option<serde_json::Value>) -> J
     Json::from(&message)
 }
 
-/// The notification that cancels a request.
+/// Encodes the notification that cancels the request with this id.
 pub(super) fn cancellation(id: &Id, reason: &str) -> Json {
     let params = serde_json::json!({"requestId": id, "reason": reason});
     notification("notifications/cancelled", Some(params))

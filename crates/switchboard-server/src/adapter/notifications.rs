@@ -1,8 +1,9 @@
-//! Forwards change notifications of a server, merged while the receiver is busy, and keeps resource
-//! subscriptions.
+//! Forwards the change notifications of a server that is called directly, and stores which
+//! resources the client is subscribed to.
 //!
-//! Invariant: each kind of change, and each subscribed resource, is pending at most once, so the
-//! pending notifications are bounded by the number of subscriptions.
+//! While the channel to the client is full, notifications are pending and equal ones are merged.
+//! Invariant: at most one notification is pending per list (tools, resources, prompts) and per
+//! subscribed resource, so the number of pending notifications is bounded.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
@@ -23,7 +24,7 @@ const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
-/// The URIs of subscribed resources.
+/// The URIs of the resources to which the client is subscribed.
 #[derive(Default)]
 pub(super) struct ResourceSubscriptions(Mutex<HashSet<Box<str>>>);
 
@@ -59,7 +60,7 @@ impl ResourceSubscriptions {
     }
 }
 
-/// Notifications to send as soon as the receiver has room. Equal ones are merged.
+/// Notifications to send as soon as the channel to the client has room. Equal ones are merged.
 #[derive(Default)]
 pub(super) struct PendingNotifications {
     list_changed: BTreeSet<&'static str>,
@@ -67,7 +68,8 @@ pub(super) struct PendingNotifications {
 }
 
 impl PendingNotifications {
-    /// Adds a `list_changed` notification. Returns false if `method` is another one.
+    /// Adds a `list_changed` notification. Returns false and adds nothing if `method` is another
+    /// method.
     pub(super) fn add_list_changed(&mut self, method: &str) -> bool {
         let methods = [TOOLS_CHANGED, RESOURCES_CHANGED, PROMPTS_CHANGED];
         let known = methods.into_iter().find(|known| *known == method);
@@ -79,7 +81,7 @@ impl PendingNotifications {
         self.list_changed.is_empty() && self.updated_uris.is_empty()
     }
 
-    /// Removes and encodes the next notification.
+    /// Removes the next notification and returns it as a JSON-RPC message.
     pub(super) fn pop_message(&mut self) -> Option<Json> {
         if let Some(method) = self.list_changed.pop_first() {
             return Some(jsonrpc::notification(method, None));
@@ -107,7 +109,8 @@ impl PendingNotifications {
         }
     }
 
-    /// Some notifications were missed, so everything may have changed.
+    /// Adds all list changes and an update of every subscribed resource, because notifications
+    /// of the server were missed.
     fn add_all(&mut self, subscriptions: &ResourceSubscriptions) {
         self.list_changed
             .extend([TOOLS_CHANGED, RESOURCES_CHANGED, PROMPTS_CHANGED]);
@@ -115,7 +118,8 @@ impl PendingNotifications {
     }
 }
 
-/// Forwards the notifications of a server until the server or the receiver is gone.
+/// Forwards the notifications of a server to the client until the server closes its channel or the
+/// client drops its receiver.
 pub(super) async fn forward_notifications(
     mut notifications: broadcast::Receiver<ServerNotification>,
     subscriptions: Arc<ResourceSubscriptions>,

@@ -1,8 +1,8 @@
 //! Forwards JSON-RPC messages over a byte stream to a server that speaks the protocol itself.
 //!
-//! Each `initialize` opens a new connection. Requests keep their ids, and a response is matched by
-//! its id. Invariant: a server that does not read, does not respond or is gone delays its own
-//! requests by their time limit at most, and nothing else.
+//! Each `initialize` opens a new connection. Requests keep their ids, and the id of a response
+//! determines the request that it answers. Invariant: if a server does not read, does not respond
+//! or has ended, only requests to this server wait, and none longer than its time limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,10 +29,11 @@ pub(super) struct StreamBackend {
     server_messages: mpsc::Sender<Json>,
 }
 
-/// One connection. Dropping it closes it.
+/// One connection to the server. Dropping this value closes the connection.
 pub(super) struct StreamConnection {
     queue: Arc<WriteQueue>,
-    /// Unsolicited messages of the server are dropped, because there is a newer connection.
+    /// Whether unsolicited messages of the server are dropped. Set when a newer connection replaces
+    /// this one.
     muted: Arc<AtomicBool>,
     _task: JoinSet<()>,
 }
@@ -45,8 +46,8 @@ impl StreamBackend {
         }
     }
 
-    /// Opens a connection in the background. Messages are queued until it is open; if that fails,
-    /// their requests fail.
+    /// Opens a connection in the background. Until the connection is open, messages are queued. If
+    /// it cannot be opened, all requests on it fail.
     pub(super) fn open(&self, in_flight: &Arc<InFlight>) -> Arc<StreamConnection> {
         let queue = Arc::new(WriteQueue::new());
         let muted = Arc::new(AtomicBool::new(false));
@@ -71,7 +72,8 @@ impl StreamConnection {
         self.muted.store(true, Ordering::Relaxed);
     }
 
-    /// Queues a request now and returns a future that waits for its response.
+    /// Queues a request during this call, and returns a future that waits for the response. If the
+    /// queue is full, the future first waits for room.
     pub(super) fn request(
         self: Arc<Self>,
         method: String,
@@ -121,7 +123,8 @@ impl StreamConnection {
         }
     }
 
-    /// Queues a notification or response now. The future waits for room in the queue, if necessary.
+    /// Queues a notification or response during this call. If the queue is full, the returned
+    /// future waits for room, and drops the message after `limit`.
     pub(super) fn notify(
         self: Arc<Self>,
         text: &str,
@@ -135,12 +138,12 @@ impl StreamConnection {
     }
 }
 
-/// A queued or sent request. Sends a cancellation to the server if it is dropped before the request
-/// has ended.
+/// A request to the server. Sends a cancellation when dropped, if the request was queued and has
+/// not ended.
 struct SentRequest {
     connection: Arc<StreamConnection>,
     in_flight: InFlightGuard,
-    /// The request was sent and has not ended.
+    /// Whether the request was queued, has not ended, and may be cancelled.
     must_cancel: bool,
 }
 
@@ -161,7 +164,7 @@ struct ConnectionTask {
     queue: Arc<WriteQueue>,
 }
 
-/// Fails the requests of a connection even if its task is aborted or panics.
+/// Fails the requests of a connection when its task ends, even if the task is aborted or panics.
 struct FailOnDrop(Arc<InFlight>);
 
 impl Drop for FailOnDrop {
@@ -188,7 +191,7 @@ impl ConnectionTask {
         self.queue.close();
     }
 
-    /// Forwards lines until one direction ends. Returns the reason.
+    /// Forwards lines in both directions until one direction ends. Returns why it ended.
     async fn forward_both_ways(&self, streams: ByteStreams) -> String {
         let ByteStreams { reader, writer } = streams;
         tokio::select! {
@@ -277,8 +280,9 @@ impl ConnectionTask {
         }
     }
 
-    /// Forwards a request or notification of the server if the receiver has room. Responses must
-    /// not wait for it, so otherwise a request is refused and a notification dropped.
+    /// Forwards a request or notification of the server if the channel to the client has room.
+    /// Otherwise refuses the request or drops the notification: waiting would delay the responses
+    /// behind it. `list_changed` notifications are not dropped but become `pending`.
     fn forward_server_message(
         &self,
         text: &str,

@@ -1,8 +1,10 @@
-//! The lines that wait to be written to a stream server.
+//! The lines that wait to be written to a server that speaks JSON-RPC over a byte stream.
 //!
-//! Invariant: lines are written in the order in which they were queued. A message waits for room in
-//! the queue. A control line (a cancellation, or the refusal of a server's request) is queued by
-//! code that cannot wait, so it has its own limit and does not depend on that room.
+//! A message of the client waits if the queue is full. A control line is a cancellation or the
+//! refusal of a request of the server. The code that queues control lines cannot wait, so they have
+//! a limit of their own and are queued even if the queue is full for messages.
+//!
+//! Invariant: lines are written in the order in which they were queued.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,23 +16,23 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-/// Maximum number of queued messages. Senders of further ones wait.
+/// Maximum number of queued messages. Senders of further messages wait.
 const MAX_MESSAGES: usize = 1024;
-/// Maximum number of queued control lines. Further ones are dropped,
-/// because the server does not read its input.
+/// Maximum number of queued control lines. Further control lines are dropped, because the server
+/// does not read its input.
 const MAX_CONTROL_LINES: usize = 1024;
 
 pub(super) struct WriteQueue {
     lines: Mutex<VecDeque<QueuedLine>>,
-    /// One permit per message that may still be queued. Fair, so that waiting senders keep their
-    /// order.
+    /// Holds one permit per message that may still be queued. Semaphores are fair, so messages of
+    /// waiting senders keep their order.
     room: Semaphore,
-    /// Wakes the writer.
+    /// Wakes [`write_to`](Self::write_to) after a line was queued.
     queued: Notify,
 }
 
 enum QueuedLine {
-    /// Returns its permit when it is taken from the queue.
+    /// A message of the client. When it is taken from the queue, its permit is returned to `room`.
     Message(String),
     Control(String),
 }
@@ -44,7 +46,7 @@ impl WriteQueue {
         }
     }
 
-    /// Queues a message. Returns the line if the queue is full.
+    /// Queues a message. Returns its line if [`MAX_MESSAGES`] messages are queued, or others wait.
     pub(super) fn try_send(&self, text: &str) -> Option<String> {
         let line = to_line(text);
         match self.room.try_acquire() {
@@ -57,8 +59,8 @@ impl WriteQueue {
         }
     }
 
-    /// Waits until `deadline` to queue the line that [`try_send`](Self::try_send) returned, if any.
-    /// Returns whether the message is queued.
+    /// Waits for room and queues the line that [`try_send`](Self::try_send) returned. Gives up at
+    /// `deadline`. Returns whether the message is queued, which it already is if `line` is `None`.
     pub(super) async fn send_before(&self, deadline: Instant, line: Option<String>) -> bool {
         let Some(line) = line else {
             return true;
@@ -73,7 +75,7 @@ impl WriteQueue {
         }
     }
 
-    /// Queues a control line without waiting.
+    /// Queues a control line without waiting. Drops it if [`MAX_CONTROL_LINES`] are queued.
     pub(super) fn send_control(&self, text: &str) {
         let is_control = |line: &&QueuedLine| matches!(line, QueuedLine::Control(_));
         if lock(&self.lines).iter().filter(is_control).count() < MAX_CONTROL_LINES {
@@ -100,7 +102,7 @@ impl WriteQueue {
         }
     }
 
-    /// Writes queued lines. Returns only if writing fails.
+    /// Writes queued lines, and waits for further ones. Returns only if a write fails.
     pub(super) async fn write_to(
         &self,
         mut writer: impl AsyncWrite + Unpin,
@@ -114,13 +116,14 @@ impl WriteQueue {
         }
     }
 
-    /// Fails all waiting and future senders.
+    /// Makes all waiting and future senders of messages fail.
     pub(super) fn close(&self) {
         self.room.close();
     }
 }
 
-/// Line breaks are white space in JSON, but would end the message on the stream.
+/// Turns a JSON text into one line. Replaces line breaks, which are white space in JSON but would
+/// end the message on the stream.
 fn to_line(text: &str) -> String {
     let mut line = text.replace(['\n', '\r'], " ");
     line.push('\n');

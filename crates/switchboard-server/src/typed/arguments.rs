@@ -1,7 +1,9 @@
-//! Deserializes the arguments of a call into the handler's type, without an intermediate copy.
+//! Deserializes the arguments of a call into the type that the handler takes, without copying the
+//! JSON value first.
 //!
-//! The caller has validated the arguments against the schema. What the type rejects beyond that is
-//! reported with the name of the argument, if the type deserializes its fields one by one.
+//! The host or the adapter has already validated the arguments against the input schema. If the
+//! type still rejects one, the error contains the name of the argument. It cannot contain it for
+//! types that do not deserialize their fields one by one, such as enums.
 
 use std::cell::Cell;
 
@@ -10,7 +12,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::map::Iter;
 use serde_json::{Error, Map, Value};
 
-/// Parses the arguments. The error is a message for the model.
+/// Deserializes the arguments into `A`. The error is a message for the model.
 pub(super) fn parse<A: DeserializeOwned>(arguments: &Map<String, Value>) -> Result<A, String> {
     let current_argument = Cell::new(None);
     let deserializer = ArgumentDeserializer {
@@ -25,7 +27,7 @@ pub(super) fn parse<A: DeserializeOwned>(arguments: &Map<String, Value>) -> Resu
     })
 }
 
-/// Deserializes a JSON object and tracks which member is being read.
+/// Deserializes a JSON object, and records in `current_argument` which member is being read.
 struct ArgumentDeserializer<'a, 'de> {
     entries: Iter<'de>,
     value: Option<&'de Value>,

@@ -1,4 +1,4 @@
-//! `ToolContext`: the cancellation, progress, `_meta` and shared state of one call.
+//! `ToolContext`: what a handler can learn about its call, and what it can report during the call.
 
 use std::any::type_name;
 use std::fmt;
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::error::{ToolError, ToolResult};
 use super::server::{InProcessServer, ServerShared};
 
-/// The call that a handler runs for: cancellation, progress, `_meta`, and the state that all
+/// Gives a handler access to its call: cancellation, progress, `_meta`, and the state that all
 /// handlers of the server share.
 ///
-/// Cheap to clone; can be moved into tasks and threads.
+/// Cheap to clone. A handler can move clones into tasks and threads.
 #[derive(Clone)]
 pub struct ToolContext {
     call: Arc<CallState>,
@@ -57,42 +57,45 @@ impl ToolContext {
         &self.call.meta
     }
 
-    /// Waits until the call is cancelled or timed out.
+    /// Waits until the call is cancelled or times out.
     ///
-    /// An async handler is dropped then and need not check. Tasks that it has spawned, and blocking
-    /// handlers, have to.
+    /// The future of an async handler is dropped at that moment, so the handler itself need not
+    /// check. Nothing stops the tasks that it spawned, or a blocking handler: they must check.
     pub async fn cancelled(&self) {
         self.call.cancellation.cancelled().await;
     }
 
-    /// Whether the call was cancelled or timed out.
+    /// Whether the call was cancelled or has timed out.
     pub fn is_cancelled(&self) -> bool {
         self.call.cancellation.is_cancelled()
     }
 
-    /// The token that is cancelled with the call.
+    /// A token that is cancelled when the call is cancelled or times out.
     pub fn cancellation_token(&self) -> &CancellationToken {
         &self.call.cancellation
     }
 
-    /// Reports progress, which also resets the idle timeout of the call. Dropped silently if no
-    /// client listens, or if the client reads too slowly.
+    /// Reports progress to the client, which also restarts the idle timeout of the call. The
+    /// progress is dropped silently if the client did not ask for it or reads too slowly.
     pub fn report(&self, progress: Progress) {
         self.call.reporter.report(progress);
     }
 
-    /// Reports that `done` of `total` is done, with a message. See [`report`](Self::report).
+    /// Reports that `done` of `total` units are done, with a message for the user. See
+    /// [`report`](Self::report).
     pub fn report_progress(&self, done: f64, total: f64, message: impl Into<String>) {
         self.report(Progress::new(done).of(total).message(message));
     }
 
-    /// The server of the tool, for a tool that changes its own server. A handler that captures a
-    /// clone of its server instead creates a reference cycle.
+    /// The server to which the tool belongs, for tools that change their own server. A handler must
+    /// not capture a clone of its server instead: that is a reference cycle, and the server would
+    /// never be freed.
     pub fn server(&self) -> InProcessServer {
         InProcessServer::from_shared(&self.call.server)
     }
 
-    /// The value of this type that was added with [`InProcessServer::state`].
+    /// The value of type `S` that was added with [`InProcessServer::state`]. Fails if there is
+    /// none.
     pub fn state<S: Send + Sync + 'static>(&self) -> ToolResult<Arc<S>> {
         self.call.server.state().ok_or_else(|| {
             ToolError::new(format!(

@@ -1,18 +1,20 @@
-//! `ToolError`: the failure of a tool that the model sees.
+//! `ToolError`: the error that a tool handler returns and the model sees.
 
 use std::fmt;
 
 use switchboard_wire::mcp::{CallToolResult, ContentBlock};
 
-/// The return type of handlers.
+/// The return type of the handlers of tools, resources and prompts.
 pub type ToolResult<T> = Result<T, ToolError>;
 
-/// A failure that the model sees: a result with `isError`.
+/// An error that the model sees: the call gets a result with `isError`.
 ///
-/// Every type with `Display` converts into one, by `?` or `.into()`: errors, `&str`, `String`. The
-/// alternate form (`{:#}`) is used, with which some error types include their causes.
+/// Every type with `Display` converts into a `ToolError`, by `?` or `.into()`: errors, `&str`,
+/// `String`. The conversion formats the value with `{:#}`, with which some error types include
+/// their causes.
 ///
-/// Because of that conversion, `ToolError` itself implements neither `Error` nor `Display`.
+/// `ToolError` itself implements neither `Error` nor `Display`, because that would conflict with
+/// this conversion.
 ///
 /// ```
 /// use switchboard_server::{ToolError, ToolResult};
@@ -32,21 +34,21 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// A failure described by text.
+    /// An error with one text block.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             content: vec![ContentBlock::text(text)],
         }
     }
 
-    /// A failure described by content blocks, such as a screenshot or a link to a log.
+    /// An error with these content blocks, such as a screenshot or a link to a log.
     pub fn with_content(blocks: impl IntoIterator<Item = ContentBlock>) -> Self {
         Self {
             content: blocks.into_iter().collect(),
         }
     }
 
-    /// The text blocks, joined by newlines.
+    /// The text blocks of the error, joined by newlines. Other blocks are left out.
     pub fn to_text(&self) -> String {
         let texts = self.content.iter().filter_map(|block| match block {
             ContentBlock::Text(text) => Some(text.text.as_str()),

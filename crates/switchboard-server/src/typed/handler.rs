@@ -1,9 +1,11 @@
 //! Turns async and blocking functions of several signatures into one erased handler type.
 //!
-//! The type parameter `Signature` of the traits distinguishes the signatures for the compiler,
-//! which infers it. Invariants: the arguments are parsed before the function starts; the function
-//! starts when its future is first polled; if the call ends early (dropped or panicked), the
-//! context's cancellation token is cancelled.
+//! The compiler infers the type parameter `Signature` of the traits. The parameter lets the traits
+//! be implemented for each signature.
+//!
+//! Invariants: the arguments are parsed before the function starts. The function starts when its
+//! future is first polled. If the future is dropped before it completes, or the function panics,
+//! the cancellation token of the context is cancelled.
 
 use std::future::ready;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -29,8 +31,8 @@ use super::{panic_error, schema};
 /// An async function that can be a tool. Its parameters are nothing, the arguments, a
 /// [`ToolContext`], or the arguments and a [`ToolContext`]. It returns a [`ToolResult`].
 ///
-/// The arguments are one type with `Deserialize` and `JsonSchema`; see [`ToolOutput`] for return
-/// types.
+/// All arguments are in one type with `Deserialize` and `JsonSchema`. See [`ToolOutput`] for the
+/// types that a handler can return.
 #[diagnostic::on_unimplemented(
     message = "this cannot be the handler of a tool",
     label = "not a handler",
@@ -47,7 +49,8 @@ pub trait ToolHandler<Signature>: Send + Sync + 'static {
     fn into_handler(self) -> ErasedHandler;
 }
 
-/// A blocking function that can be a tool: the same signatures as [`ToolHandler`], without `async`.
+/// A blocking function that can be a tool. It has one of the signatures of [`ToolHandler`], without
+/// `async`.
 #[diagnostic::on_unimplemented(
     message = "this cannot be the blocking handler of a tool",
     label = "not a blocking handler",
@@ -96,21 +99,21 @@ impl ToolArguments for ToolContext {
     }
 }
 
-/// One call, before its handler starts.
+/// One call whose handler has not started yet.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct HandlerInput<'a> {
     call: LocalCall<'a>,
     tool: &'a Arc<str>,
     server: &'a Arc<ServerShared>,
-    /// Cancels the context if the call ends early. `None` if the handler takes no context, which
-    /// saves the allocation of a token.
+    /// Cancels the token of the context if the call ends without a result. `None` if the handler
+    /// takes no [`ToolContext`]; then no token is allocated.
     cancel_guard: Option<DropGuard>,
 }
 
 type ToolOutcome = Result<CallToolResult, ErrorObject>;
 
-/// A handler whose signature is erased.
+/// A tool handler whose signature is erased, with its input schema and output format.
 #[doc(hidden)]
 pub struct ErasedHandler {
     pub(super) input_schema: Result<Map<String, Value>, String>,
@@ -125,7 +128,8 @@ impl std::fmt::Debug for ErasedHandler {
 }
 
 impl ErasedHandler {
-    /// `start` extracts the parameters and returns the future of the function.
+    /// Creates a handler. `start` extracts the parameters of the function from a call, and returns
+    /// the future of the function.
     fn new<T, Kind, Started>(
         input_schema: Result<Map<String, Value>, String>,
         start: impl Fn(&mut HandlerInput<'_>) -> ToolResult<Started> + Send + Sync + 'static,
@@ -195,8 +199,8 @@ impl HandlerInput<'_> {
     }
 }
 
-/// Runs `work` on a thread of the blocking pool. If this future is dropped before `work` starts,
-/// `work` never runs. A panic of `work` continues in the caller.
+/// Runs `work` on a thread of tokio's blocking pool. If the returned future is dropped before
+/// `work` starts, `work` never runs. If `work` panics, the future panics with the same payload.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> ToolResult<T> + Send + 'static,
 ) -> ToolResult<T> {

@@ -1,6 +1,8 @@
-//! Turns the return value of a handler into a `CallToolResult`, and its type into an output schema.
+//! Turns the return value of a tool handler into a `CallToolResult`, and the type of the value into
+//! an output schema.
 //!
-//! Invariant: a value is serialized once, even if it becomes structured content and text.
+//! Invariant: a value is serialized once, even if the result holds it twice, as structured content
+//! and as text.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +12,7 @@ use switchboard_wire::mcp::{CallToolResult, ContentBlock, Json};
 use super::error::ToolResult;
 use super::schema;
 
-/// What a tool can return: data of any type with a schema, content blocks, or a complete result.
+/// What a tool handler can return: serializable data, content blocks, or a complete result.
 ///
 /// | type | result of the call |
 /// |---|---|
@@ -34,15 +36,15 @@ pub trait ToolOutput<Kind>: 'static {
     fn into_result(self, shape: OutputShape) -> ToolResult<CallToolResult>;
 }
 
-/// The `Kind` of serializable data.
+/// The `Kind` of [`ToolOutput`] for types with `Serialize` and `JsonSchema`.
 #[derive(Debug)]
 pub struct DataMarker;
 
-/// The `Kind` of content blocks and complete results.
+/// The `Kind` of [`ToolOutput`] for content blocks and complete results.
 #[derive(Debug)]
 pub struct BlocksMarker;
 
-/// How the values of a type become results, determined once per tool.
+/// How the return values of a tool become results. Determined once, when the tool is created.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OutputFormat {
@@ -53,11 +55,11 @@ pub struct OutputFormat {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputShape {
-    /// Structured content and text.
+    /// The value becomes structured content, and the same JSON as text.
     Object,
-    /// No content.
+    /// The result has no content.
     Unit,
-    /// Text.
+    /// The value becomes text.
     Other,
 }
 

@@ -1,8 +1,8 @@
-//! Prompts of an [`InProcessServer`](super::InProcessServer): a function that turns arguments into
-//! messages.
+//! Prompts of an [`InProcessServer`](super::InProcessServer). Each prompt is a function that turns
+//! arguments into messages.
 //!
-//! The schema of the arguments' type determines the prompt's arguments. In MCP they are always
-//! strings.
+//! The arguments of a prompt come from the schema of the type that its function takes. In MCP,
+//! prompt arguments are always strings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,8 +18,8 @@ use super::arguments;
 use super::error::ToolResult;
 use super::{registration_panic, schema};
 
-/// What the function of a prompt can return: the text of a user message, messages, or a complete
-/// result.
+/// What the function of a prompt can return: a string, which becomes one user message; several
+/// messages; or a complete result.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the result of a prompt",
     label = "cannot be the result of a prompt",
@@ -54,8 +54,8 @@ impl PromptOutput for GetPromptResult {
     }
 }
 
-/// An async function that can be a prompt: without parameters or with one struct of arguments,
-/// returning a [`ToolResult`].
+/// An async function that can be a prompt. It takes no parameters or one struct of arguments, and
+/// returns a [`ToolResult`].
 #[diagnostic::on_unimplemented(
     message = "this cannot be the handler of a prompt",
     label = "not a prompt handler",
@@ -71,7 +71,7 @@ pub trait PromptHandler<Signature>: Send + Sync + 'static {
 type PromptFuture = BoxFuture<'static, ToolResult<GetPromptResult>>;
 type PromptFn = dyn Fn(&Map<String, Value>) -> Result<PromptFuture, String> + Send + Sync;
 
-/// A prompt handler whose signature is erased.
+/// A prompt handler whose signature is erased, and the schema of its arguments.
 #[doc(hidden)]
 pub struct ErasedPrompt {
     schema: Result<Map<String, Value>, String>,
@@ -126,7 +126,7 @@ where
     }
 }
 
-/// A prompt with a title. If name, description and function are enough, use
+/// A prompt that can have a title. If name, description and function are enough, use
 /// [`InProcessServer::prompt`](super::InProcessServer::prompt).
 pub struct InProcessPrompt {
     definition: Prompt,
@@ -134,12 +134,12 @@ pub struct InProcessPrompt {
 }
 
 impl InProcessPrompt {
-    /// A prompt that is an async function of its arguments.
+    /// Creates a prompt that is an async function of its arguments.
     ///
     /// # Panics
     ///
-    /// If the type of the arguments is not a struct, or has a field that cannot hold a string:
-    /// clients send strings only.
+    /// If the type of the arguments is not a struct, or has a field that cannot hold a string.
+    /// Clients only send strings.
     #[track_caller]
     pub fn new<Signature>(
         name: impl Into<String>,
@@ -162,7 +162,7 @@ impl InProcessPrompt {
         }
     }
 
-    /// Sets the display name.
+    /// Sets the `title`, which clients display instead of the name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.definition.title = Some(title.into());
         self
@@ -172,7 +172,8 @@ impl InProcessPrompt {
         &self.definition
     }
 
-    /// Parses the arguments, then returns the running handler.
+    /// Parses the arguments and returns the future of the handler. Fails if the arguments are
+    /// invalid.
     pub(super) fn run(
         &self,
         arguments: &BTreeMap<String, String>,
@@ -184,7 +185,8 @@ impl InProcessPrompt {
     }
 }
 
-/// The arguments of a prompt, from the properties of the schema.
+/// Turns the properties of a schema into the arguments of a prompt. Fails if a property does not
+/// accept strings.
 fn prompt_arguments(schema: &Map<String, Value>) -> Result<Vec<PromptArgument>, String> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|it| it == name));
@@ -207,8 +209,8 @@ fn prompt_arguments(schema: &Map<String, Value>) -> Result<Vec<PromptArgument>, 
     arguments.collect()
 }
 
-/// Whether a property accepts a string. A property without `type`, such as a `$ref` to an enum,
-/// counts as accepting.
+/// Whether a property with this `type` accepts strings. A property without `type`, such as a `$ref`
+/// to an enum, counts as accepting strings.
 fn accepts_string(schema_type: Option<&Value>) -> bool {
     match schema_type {
         Some(Value::Array(types)) => types.iter().any(|it| it == "string"),

@@ -1,5 +1,5 @@
-//! Resources of an [`InProcessServer`](super::InProcessServer): a URI or a URI template, and the
-//! function that reads it.
+//! Resources of an [`InProcessServer`](super::InProcessServer). Each consists of a URI or a URI
+//! template, and the function that reads the resource.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use switchboard_wire::uri_template::UriMatcher;
 use super::error::ToolResult;
 use super::registration_panic;
 
-/// What the function of a resource can return: text, bytes, or a complete result.
+/// What the function that reads a resource can return: text, bytes, or a complete result.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the content of a resource",
     label = "cannot be the content of a resource",
@@ -54,19 +54,19 @@ fn single_content(mut body: ResourceBody, mime_type: Option<&str>) -> ReadResour
 
 type ReadFuture = BoxFuture<'static, ToolResult<ReadResourceResult>>;
 type ReadFn = dyn Fn(&InProcessResource) -> ReadFuture + Send + Sync;
-/// Takes the URI that was requested and the values of the template's variables.
+/// Takes the requested URI and the values of the template's variables in it.
 type TemplateReadFn =
     dyn Fn(&InProcessTemplate, &str, BTreeMap<String, String>) -> ReadFuture + Send + Sync;
 
-/// A resource with title, description and MIME type. If URI, name and function are enough, use
-/// [`InProcessServer::resource`](super::InProcessServer::resource).
+/// A resource that can have a title, a description and a MIME type. If URI, name and function are
+/// enough, use [`InProcessServer::resource`](super::InProcessServer::resource).
 pub struct InProcessResource {
     definition: Resource,
     read: Box<ReadFn>,
 }
 
 impl InProcessResource {
-    /// A resource with this URI, and the async function that reads it.
+    /// Creates a resource with this URI. `handler` is the async function that reads the resource.
     pub fn new<F, Fut, R>(uri: impl Into<String>, name: impl Into<String>, handler: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -120,11 +120,11 @@ impl fmt::Debug for InProcessResource {
     }
 }
 
-/// Resources whose URIs match a template.
+/// All resources whose URIs match a URI template.
 ///
 /// The template has expressions of the form `{name}`, which matches one segment of a URI, and
-/// `{+name}`, which may contain slashes (RFC 6570). The function gets the percent-decoded values.
-/// They come from the client: treat a path in one as untrusted input.
+/// `{+name}`, which may contain slashes (RFC 6570). The function gets the percent-decoded values by
+/// name. The values come from the client: treat them as untrusted input, above all in paths.
 pub struct InProcessTemplate {
     definition: ResourceTemplate,
     matcher: UriMatcher,
@@ -132,11 +132,12 @@ pub struct InProcessTemplate {
 }
 
 impl InProcessTemplate {
-    /// A URI template, and the async function that reads a matching URI.
+    /// Creates a resource template. `handler` is the async function that reads the resource with a
+    /// matching URI.
     ///
     /// # Panics
     ///
-    /// If the template has no expression, or one other than `{name}` and `{+name}`.
+    /// If the template has no expression, or an expression other than `{name}` and `{+name}`.
     #[track_caller]
     pub fn new<F, Fut, R>(template: impl Into<String>, name: impl Into<String>, handler: F) -> Self
     where
@@ -187,7 +188,7 @@ impl InProcessTemplate {
         &self.definition
     }
 
-    /// Reads a URI; `None` if it does not match the template.
+    /// Reads the resource with this URI. Returns `None` if the URI does not match the template.
     pub(super) fn read(&self, uri: &str) -> Option<ReadFuture> {
         let values = self.matcher.match_uri(uri)?;
         Some((self.read)(self, uri, values))

@@ -1,7 +1,7 @@
 //! JSON Schemas of Rust types, through `schemars`.
 //!
-//! The result equals that of the official SDK's macros: draft 2020-12, without title and
-//! description of the root type, because the tool has its own.
+//! The schemas equal those that the official SDK's macros generate. They follow draft 2020-12 and
+//! leave out the title and description of the root type, because the tool has its own.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -20,8 +20,9 @@ pub(super) fn type_schema<T: JsonSchema>() -> Map<String, Value> {
     std::mem::take(schema.ensure_object())
 }
 
-/// Wrapper with its own type id, so that `schemars` puts a recursive `A` into `$defs` instead of
-/// emitting `$ref: "#"`, which many clients cannot resolve.
+/// A type with the schema of `A` but another type id. With it as the root type, `schemars` puts a
+/// recursive `A` into `$defs`. With `A` as the root type, `schemars` would emit `$ref: "#"`, which
+/// many clients cannot resolve.
 struct RootType<A>(PhantomData<A>);
 
 impl<A: JsonSchema> JsonSchema for RootType<A> {
@@ -34,7 +35,8 @@ impl<A: JsonSchema> JsonSchema for RootType<A> {
     }
 }
 
-/// The schema of the arguments of a tool. Fails if values of the type are not JSON objects.
+/// The schema of `A`, the arguments of a tool or prompt. Fails if values of `A` are not JSON
+/// objects. The error is a message for the author of the handler.
 pub(super) fn arguments_schema<A: JsonSchema>() -> Result<Map<String, Value>, String> {
     let schema = type_schema::<RootType<A>>();
     if is_object(&schema) {
@@ -47,7 +49,7 @@ pub(super) fn arguments_schema<A: JsonSchema>() -> Result<Map<String, Value>, St
     ))
 }
 
-/// The schema of a tool without arguments.
+/// The input schema of a tool without arguments.
 pub(super) fn empty_object_schema() -> Map<String, Value> {
     let mut schema = Map::new();
     schema.insert("type".to_owned(), json!("object"));
@@ -55,7 +57,7 @@ pub(super) fn empty_object_schema() -> Map<String, Value> {
     schema
 }
 
-/// Whether the schema accepts only objects.
+/// Whether the schema accepts only objects: its `type` is `object`.
 pub(super) fn is_object(schema: &Map<String, Value>) -> bool {
     schema.get("type").is_some_and(|it| it == "object")
 }

@@ -1,7 +1,8 @@
 //! `InProcessServer`: the registry of typed tools, resources and prompts.
 //!
-//! Clones share one registry, so a change through one clone is visible in every host that the
-//! server is connected to. Invariant: a notification is sent after the change it announces.
+//! All clones of a server share its tools, resources and prompts, so a change through one clone is
+//! visible in every host that is connected to the server. Invariant: a change notification is sent
+//! after the change.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -28,8 +29,8 @@ use super::prompt::{InProcessPrompt, PromptHandler};
 use super::resource::{InProcessResource, InProcessTemplate, ResourceOutput};
 use super::tool::InProcessTool;
 
-/// Notifications that a subscriber may be behind. A subscriber that lags more lists everything
-/// again.
+/// Number of notifications that are kept for a slow subscriber. A subscriber that falls further
+/// behind loses notifications and must treat everything as changed.
 const NOTIFICATION_BACKLOG: usize = 64;
 
 /// Items in the order of their registration. Replacing an item keeps its position.
@@ -48,16 +49,16 @@ pub(super) struct ServerShared {
     implementation: Implementation,
     instructions: Mutex<Option<String>>,
     tools: Registry<InProcessTool>,
-    /// By URI.
+    /// The key is the URI.
     resources: Registry<InProcessResource>,
-    /// By URI template.
+    /// The key is the text of the URI template.
     templates: Registry<InProcessTemplate>,
     prompts: Registry<InProcessPrompt>,
-    /// The capability is advertised even while there are no resources.
+    /// Whether the `resources` capability is advertised even while there are no resources.
     advertises_resources: AtomicBool,
-    /// The capability is advertised even while there are no prompts.
+    /// Whether the `prompts` capability is advertised even while there are no prompts.
     advertises_prompts: AtomicBool,
-    /// Values that handlers share, by type.
+    /// Values that the handlers share. The key is the type of the value.
     states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     notifications: broadcast::Sender<ServerNotification>,
 }
@@ -69,13 +70,13 @@ impl ServerShared {
     }
 
     fn notify(&self, notification: ServerNotification) {
-        // Fails if there is no subscriber, which is fine.
+        // Sending fails if there is no subscriber. Then no one has to be notified.
         let _ = self.notifications.send(notification);
     }
 }
 
 impl InProcessServer {
-    /// A server without tools, with the name and version that it reports to clients.
+    /// Creates a server without tools. It reports this name and version to clients.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             shared: Arc::new(ServerShared {
@@ -98,14 +99,14 @@ impl InProcessServer {
         Self { shared }
     }
 
-    /// Sets the instructions that tell the model how to use the server.
+    /// Sets the `instructions` of the server, which tell the model how to use it.
     pub fn instructions(self, text: impl Into<String>) -> Self {
         *lock(&self.shared.instructions) = Some(text.into());
         self
     }
 
-    /// Adds a value that handlers share. They get it by its type, with
-    /// [`ToolContext::state`](super::ToolContext::state). Replaces an earlier value of the same
+    /// Adds a value that all tool handlers share. A handler gets the value by its type, with
+    /// [`ToolContext::state`](super::ToolContext::state). Replaces an existing value of the same
     /// type.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> Self {
         lock(&self.shared.states).insert(TypeId::of::<S>(), Arc::new(state));
@@ -113,7 +114,7 @@ impl InProcessServer {
     }
 
     /// Adds a tool that is an async function; see [`ToolHandler`] for the accepted signatures.
-    /// Replaces an earlier tool of the same name.
+    /// Replaces an existing tool of the same name.
     ///
     /// # Panics
     ///
@@ -128,8 +129,8 @@ impl InProcessServer {
         self.with_tool(InProcessTool::new(name, description, handler))
     }
 
-    /// Adds a tool that is a blocking function. It runs on a thread of the blocking pool; see
-    /// [`InProcessTool::blocking`].
+    /// Adds a tool that is a blocking function. The function runs on a thread of tokio's blocking
+    /// pool; see [`InProcessTool::blocking`]. Replaces an existing tool of the same name.
     ///
     /// # Panics
     ///
@@ -144,14 +145,15 @@ impl InProcessServer {
         self.with_tool(InProcessTool::blocking(name, description, handler))
     }
 
-    /// Adds a tool with more properties than name and description.
+    /// Adds a tool that was built with [`InProcessTool`], for example with annotations. Replaces an
+    /// existing tool of the same name.
     pub fn with_tool(self, tool: InProcessTool) -> Self {
         self.add_tool(tool);
         self
     }
 
-    /// Adds a resource: a URI, and the async function that reads it. Replaces an earlier resource
-    /// with the same URI.
+    /// Adds a resource: a URI, and the async function that reads the resource. Replaces an existing
+    /// resource with the same URI.
     pub fn resource<F, Fut, R>(
         self,
         uri: impl Into<String>,
@@ -166,18 +168,19 @@ impl InProcessServer {
         self.with_resource(InProcessResource::new(uri, name, handler))
     }
 
-    /// Adds a resource with more properties than URI and name.
+    /// Adds a resource that was built with [`InProcessResource`], for example with a description.
+    /// Replaces an existing resource with the same URI.
     pub fn with_resource(self, resource: InProcessResource) -> Self {
         self.add_resource(resource);
         self
     }
 
     /// Adds the resources that a URI template describes; see [`InProcessTemplate`]. If a URI
-    /// matches several templates, the first one reads it.
+    /// matches several templates, the template that was added first reads the resource.
     ///
     /// # Panics
     ///
-    /// If the template has no expression, or one other than `{name}` and `{+name}`.
+    /// If the template has no expression, or an expression other than `{name}` and `{+name}`.
     #[track_caller]
     pub fn resource_template<F, Fut, R>(
         self,
@@ -193,14 +196,15 @@ impl InProcessServer {
         self.with_template(InProcessTemplate::new(template, name, handler))
     }
 
-    /// Adds a resource template with more properties than template and name.
+    /// Adds a resource template that was built with [`InProcessTemplate`], for example with a
+    /// description. Replaces an existing template with the same text.
     pub fn with_template(self, template: InProcessTemplate) -> Self {
         self.add_template(template);
         self
     }
 
-    /// Adds a prompt: an async function that turns its arguments into messages. Replaces an earlier
-    /// prompt of the same name.
+    /// Adds a prompt: an async function that turns its arguments into messages. Replaces an
+    /// existing prompt of the same name.
     ///
     /// # Panics
     ///
@@ -215,7 +219,8 @@ impl InProcessServer {
         self.with_prompt(InProcessPrompt::new(name, description, handler))
     }
 
-    /// Adds a prompt with more properties than name and description.
+    /// Adds a prompt that was built with [`InProcessPrompt`], for example with a title. Replaces an
+    /// existing prompt of the same name.
     pub fn with_prompt(self, prompt: InProcessPrompt) -> Self {
         self.add_prompt(prompt);
         self
@@ -223,8 +228,9 @@ impl InProcessServer {
 
     /// Advertises the `resources` capability although there are no resources yet.
     ///
-    /// A JSON-RPC client such as the Claude CLI reads the capabilities once, when it connects. Call
-    /// this if the first resource is added later. A `switchboard` host does not need it.
+    /// Call this if the first resource is added after clients have connected. A JSON-RPC client
+    /// such as the Claude CLI reads the capabilities only when it connects. A `switchboard` host
+    /// also notices later changes of the capabilities.
     pub fn advertise_resources(self) -> Self {
         self.shared
             .advertises_resources
@@ -234,8 +240,9 @@ impl InProcessServer {
 
     /// Advertises the `prompts` capability although there are no prompts yet.
     ///
-    /// A JSON-RPC client such as the Claude CLI reads the capabilities once, when it connects. Call
-    /// this if the first prompt is added later. A `switchboard` host does not need it.
+    /// Call this if the first prompt is added after clients have connected. A JSON-RPC client such
+    /// as the Claude CLI reads the capabilities only when it connects. A `switchboard` host also
+    /// notices later changes of the capabilities.
     pub fn advertise_prompts(self) -> Self {
         self.shared
             .advertises_prompts
@@ -243,12 +250,12 @@ impl InProcessServer {
         self
     }
 
-    /// Adds a tool to the running server and notifies its clients. Replaces a tool of the same
-    /// name.
+    /// Adds a tool to the running server and notifies its clients. Replaces an existing tool of the
+    /// same name.
     ///
-    /// A tool that changes its own server gets the server from
-    /// [`ToolContext::server`](super::ToolContext::server). A clone captured by the handler would
-    /// be a reference cycle, and the server would never be freed.
+    /// A handler that changes its own server must get the server from
+    /// [`ToolContext::server`](super::ToolContext::server). If it captured a clone of the server,
+    /// that would be a reference cycle, and the server would never be freed.
     pub fn add_tool(&self, tool: InProcessTool) {
         let name = Arc::clone(tool.name());
         lock(&self.shared.tools).insert(name, Arc::new(tool));
@@ -265,24 +272,26 @@ impl InProcessServer {
         existed
     }
 
-    /// Adds a resource to the running server and notifies its clients. Replaces a resource with the
-    /// same URI. See [`advertise_resources`](Self::advertise_resources) if it is the first one.
+    /// Adds a resource to the running server and notifies its clients. Replaces an existing
+    /// resource with the same URI. See [`advertise_resources`](Self::advertise_resources) if the
+    /// server had no resources before.
     pub fn add_resource(&self, resource: InProcessResource) {
         let uri = resource.definition().uri.as_str().into();
         lock(&self.shared.resources).insert(uri, Arc::new(resource));
         self.shared.notify(ServerNotification::ResourcesChanged);
     }
 
-    /// Adds a resource template to the running server and notifies its clients. Replaces an equal
-    /// template. See [`advertise_resources`](Self::advertise_resources) if it is the first one.
+    /// Adds a resource template to the running server and notifies its clients. Replaces an
+    /// existing template with the same text. See
+    /// [`advertise_resources`](Self::advertise_resources) if the server had no resources before.
     pub fn add_template(&self, template: InProcessTemplate) {
         let text = template.definition().uri_template.as_str().into();
         lock(&self.shared.templates).insert(text, Arc::new(template));
         self.shared.notify(ServerNotification::ResourcesChanged);
     }
 
-    /// Removes the resource with this URI, or this template, from the running server and notifies
-    /// its clients. Returns whether it existed.
+    /// Removes the resource with this URI, or the template with this text, from the running server
+    /// and notifies its clients. Returns whether there was such a resource or template.
     pub fn remove_resource(&self, uri: &str) -> bool {
         let resource = lock(&self.shared.resources).shift_remove(uri);
         let template = lock(&self.shared.templates).shift_remove(uri);
@@ -293,22 +302,23 @@ impl InProcessServer {
         existed
     }
 
-    /// Notifies subscribers that the resource with this URI has changed.
+    /// Notifies the clients that are subscribed to the resource with this URI that it has changed.
     pub fn notify_resource_updated(&self, uri: &str) {
         self.shared
             .notify(ServerNotification::ResourceUpdated(uri.into()));
     }
 
-    /// Adds a prompt to the running server and notifies its clients. Replaces a prompt of the same
-    /// name. See [`advertise_prompts`](Self::advertise_prompts) if it is the first one.
+    /// Adds a prompt to the running server and notifies its clients. Replaces an existing prompt of
+    /// the same name. See [`advertise_prompts`](Self::advertise_prompts) if the server had no
+    /// prompts before.
     pub fn add_prompt(&self, prompt: InProcessPrompt) {
         let name = prompt.definition().name.as_str().into();
         lock(&self.shared.prompts).insert(name, Arc::new(prompt));
         self.shared.notify(ServerNotification::PromptsChanged);
     }
 
-    /// Removes a prompt from the running server and notifies its clients. Returns whether it
-    /// existed.
+    /// Removes a prompt from the running server and notifies its clients. Returns whether the
+    /// prompt existed.
     pub fn remove_prompt(&self, name: &str) -> bool {
         let existed = lock(&self.shared.prompts).shift_remove(name).is_some();
         if existed {
@@ -330,13 +340,14 @@ impl InProcessServer {
     }
 }
 
-/// The items of a registry, cloned so that the lock is released before they are used.
+/// Returns handles to all items of a registry, so that the lock is released before they are used.
 fn items<T>(registry: &Registry<T>) -> Vec<Arc<T>> {
     lock(registry).values().cloned().collect()
 }
 
-/// Runs a handler of a resource or prompt. Its failure, or panic, becomes a JSON-RPC error: only
-/// the results of tools have an `isError` flag.
+/// Runs a handler of a resource or prompt. An error or a panic of the handler becomes a JSON-RPC
+/// error, because only results of tools have `isError`. `what` names the resource or prompt in the
+/// error for a panic.
 async fn run_handler<T>(
     what: String,
     work: impl Future<Output = ToolResult<T>>,

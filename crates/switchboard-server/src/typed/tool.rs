@@ -11,11 +11,11 @@ use super::handler::{BlockingHandler, ErasedHandler, ToolHandler};
 use super::server::ServerShared;
 use super::{registration_panic, schema};
 
-/// The `_meta` key by which the Claude CLI loads a tool before the first turn.
+/// If this `_meta` key is true, the Claude CLI loads the tool before the first turn.
 const META_ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 
-/// A tool with title, annotations and `_meta`. If name, description and function are enough, use
-/// [`InProcessServer::tool`](super::InProcessServer::tool).
+/// A tool that can have a title, annotations and `_meta`. If name, description and function are
+/// enough, use [`InProcessServer::tool`](super::InProcessServer::tool).
 ///
 /// ```
 /// use switchboard_server::{InProcessServer, InProcessTool};
@@ -33,7 +33,7 @@ pub struct InProcessTool {
 }
 
 impl InProcessTool {
-    /// A tool that is an async function; see [`ToolHandler`] for the accepted signatures.
+    /// Creates a tool that is an async function; see [`ToolHandler`] for the accepted signatures.
     ///
     /// # Panics
     ///
@@ -47,10 +47,11 @@ impl InProcessTool {
         Self::from_handler(name.into(), description.into(), handler.into_handler())
     }
 
-    /// A tool that is a blocking function. It runs on a thread of the blocking pool.
+    /// Creates a tool that is a blocking function. The function runs on a thread of tokio's
+    /// blocking pool.
     ///
-    /// The function cannot be stopped from outside. If it takes long, it should check
-    /// [`ToolContext::is_cancelled`](super::ToolContext::is_cancelled).
+    /// A cancelled or timed out call cannot stop the function. If the function takes long, it
+    /// should check [`ToolContext::is_cancelled`](super::ToolContext::is_cancelled).
     ///
     /// # Panics
     ///
@@ -85,13 +86,13 @@ impl InProcessTool {
         }
     }
 
-    /// Sets the display name.
+    /// Sets the `title`, which clients display instead of the name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.definition.title = Some(title.into());
         self
     }
 
-    /// Replaces all annotations.
+    /// Replaces all annotations, including those that other methods have set.
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.definition.annotations = annotations;
         self
@@ -121,13 +122,13 @@ impl InProcessTool {
         self
     }
 
-    /// Makes the Claude CLI show the tool to the model from the first turn, instead of only after a
-    /// tool search.
+    /// Makes the Claude CLI show the tool to the model from the first turn on. Otherwise the CLI
+    /// may show it only after a tool search.
     pub fn always_load(self) -> Self {
         self.meta(META_ALWAYS_LOAD, true)
     }
 
-    /// Adds an entry to the tool's `_meta`.
+    /// Adds an entry to the `_meta` of the tool. Replaces an existing entry with the same key.
     pub fn meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.meta.insert(key.into(), value.into());
         self.definition.meta = Some(schema::to_json(self.meta.clone()));

@@ -1,4 +1,4 @@
-//! Ten thousand concurrent requests.
+//! Ten thousand concurrent requests get the responses with their ids.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::{LIMIT, call_request, text_of};
 
 const MANY: u64 = 10_000;
 
-/// Delays in shuffled order: the step is coprime to the number of requests.
+/// The delay of request `id`, in milliseconds. All delays differ and are not in the order of the
+/// ids, because 7919 is coprime to [`MANY`].
 fn delay(id: u64) -> u64 {
     1 + id * 7919 % MANY
 }
@@ -45,7 +46,7 @@ async fn stream_server_handles_10_000_calls() {
     assert_responses_match_ids(&ServerInstance::stream(LineServer::default())).await;
 }
 
-/// From many tasks on several threads.
+/// Each call is made from its own task, on two worker threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_from_10_000_tasks_keep_their_ids() {
     for instance in [

@@ -14,11 +14,11 @@ use switchboard_wire::mcp::{
 };
 use tokio::sync::broadcast;
 
-/// Notifications that a subscriber may be behind.
+/// Number of notifications that are kept for a slow subscriber.
 const NOTIFICATION_BACKLOG: usize = 16;
 
 pub struct FixtureServer {
-    /// Number of calls that are running.
+    /// Number of tool calls that are running.
     pub running: Arc<AtomicUsize>,
     pub notifications: broadcast::Sender<ServerNotification>,
 }

@@ -1,4 +1,4 @@
-//! `JsonRpcAdapter`: in-process servers as JSON-RPC, one message in, one out.
+//! `JsonRpcAdapter`: in-process servers as JSON-RPC endpoints.
 
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 #![allow(
@@ -29,16 +29,17 @@ use switchboard_server::JsonRpcAdapter;
 use switchboard_wire::mcp::Json;
 use tokio::sync::mpsc;
 
-/// Time limit of requests.
+/// Time limit of each request to the adapter.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The response to a message, if there is one.
+/// Sends a message to the adapter and returns the response, if there is one.
 async fn respond(adapter: &JsonRpcAdapter, message: &Value) -> Option<Value> {
     let response = adapter.handle(&message.to_string()).await;
     response.map(|response| response.to_value().unwrap())
 }
 
-/// The result, or else the error, of a request. Checks the id of the response.
+/// Sends a request and returns the `result` of the response, or its `error`. Checks the id of the
+/// response.
 async fn send_request(adapter: &JsonRpcAdapter, id: u64, method: &str, params: Value) -> Value {
     let mut response = respond(adapter, &request(id, method, params))
         .await
@@ -70,7 +71,7 @@ fn text_of(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap()
 }
 
-/// The next unsolicited message of the server.
+/// Waits for the next unsolicited message of the server.
 async fn next_message(receiver: &mut mpsc::Receiver<Json>) -> Value {
     receiver.recv().await.unwrap().to_value().unwrap()
 }

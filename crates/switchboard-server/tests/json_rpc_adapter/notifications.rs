@@ -97,12 +97,12 @@ async fn number_of_subscriptions_is_limited() {
     assert_eq!(again, json!({}));
 }
 
-/// Nothing reads the receiver during the flood.
+/// The test reads no unsolicited message during the flood.
 #[tokio::test(start_paused = true)]
 async fn flood_of_changes_is_merged_and_blocks_no_call() {
     let server = FixtureServer::new();
     let (adapter, mut messages) = JsonRpcAdapter::connect(&server.instance(), LIMIT);
-    // Fills the queue with progress.
+    // Fill the channel of unsolicited messages with progress.
     for id in 0..100 {
         let params = json!({"name": "count", "_meta": {"progressToken": id}});
         send_request(&adapter, id, "tools/call", params).await;

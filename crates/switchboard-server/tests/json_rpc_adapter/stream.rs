@@ -15,15 +15,17 @@ use crate::{
     LIMIT, call_request, cancel_notification, next_message, request, respond, send_request, text_of,
 };
 
-/// Smaller than a message, so that both sides have to read while they write.
+/// Capacity of the stream. Smaller than some messages, so that both sides must read while they
+/// write.
 const PIPE_BYTES: usize = 256;
 
-/// A server that reads lines and responds when the work is done, in any order.
+/// A server that reads JSON-RPC lines. It responds to each request when its work is done, so
+/// responses may arrive in any order.
 #[derive(Clone, Default)]
 pub struct LineServer {
     /// Number of connections so far.
     pub opened: Arc<AtomicUsize>,
-    /// All messages that it received and did not respond to.
+    /// All messages to which the server did not respond.
     pub received: Arc<Mutex<Vec<Value>>>,
 }
 
@@ -111,7 +113,7 @@ impl Connector for LineServer {
     }
 }
 
-/// Fails to connect.
+/// A connector whose `connect` always fails.
 struct UnreachableConnector;
 
 impl Connector for UnreachableConnector {
@@ -129,7 +131,7 @@ fn connect(
     JsonRpcAdapter::connect(&ServerInstance::stream(server.clone()), LIMIT)
 }
 
-/// A call that makes the server send these lines before its response.
+/// A tool call that makes the server send `lines` before its response.
 fn send_lines(id: u64, lines: &[Value]) -> Value {
     let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
     call_request(id, "send", json!({"lines": lines.join("\n")}))
@@ -232,7 +234,7 @@ async fn flood_of_notifications_is_merged_and_blocks_no_call() {
     let (adapter, mut messages) = connect(&LineServer::default());
     let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {}});
     let change = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    // More than the backlog.
+    // Send more messages than the channel to the client holds.
     respond(&adapter, &send_lines(1, &vec![message; 1000]))
         .await
         .unwrap();
@@ -283,7 +285,7 @@ async fn dropped_request_is_cancelled_at_server() {
     assert_eq!(received[1]["params"]["requestId"], 3);
 }
 
-/// Connects to a stream that only the test reads.
+/// Connects to a stream that no server reads. The test may read it.
 struct StalledConnector(Mutex<Option<DuplexStream>>);
 
 impl Connector for StalledConnector {
@@ -301,7 +303,7 @@ async fn full_queue_still_takes_all_cancellations() {
     let (adapter, _messages) = JsonRpcAdapter::connect(&instance, LIMIT);
     let initialize = request(0, "initialize", json!({}));
     let mut responses = vec![adapter.handle(&initialize.to_string())];
-    // With `initialize` they fill the queue.
+    // Together with `initialize`, these requests fill the write queue.
     let requests = 1023;
     for id in 1..=requests {
         responses.push(adapter.handle(&request(id, "ping", json!({})).to_string()));
@@ -309,7 +311,8 @@ async fn full_queue_still_takes_all_cancellations() {
     drop(responses);
     let mut lines = BufReader::new(ours).lines();
     let (mut pings, mut cancellations) = (0, Vec::new());
-    // `initialize`, then two lines per request. `initialize` is never cancelled.
+    // The lines are `initialize`, which is never cancelled, all other requests, and their
+    // cancellations.
     for _ in 0..=2 * requests {
         let line = lines.next_line();
         let line = tokio::time::timeout(LIMIT, line).await.unwrap();

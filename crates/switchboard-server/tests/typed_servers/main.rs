@@ -1,6 +1,6 @@
 //! Servers made of typed functions, called without a host.
 //!
-//! Calls of tools are tested with a host, in `crates/switchboard/tests/typed_servers`.
+//! The tests in `crates/switchboard/tests/typed_servers` call tools through a host.
 
 #![allow(
     clippy::unwrap_used,

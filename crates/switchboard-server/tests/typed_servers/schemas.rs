@@ -1,4 +1,4 @@
-//! The schemas of types equal those of the official SDK's macros.
+//! The schemas of typed tools equal those that the official SDK's macros generate.
 
 use std::collections::{BTreeMap, HashMap};
 
