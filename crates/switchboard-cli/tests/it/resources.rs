@@ -126,7 +126,7 @@ async fn missing_resource_capability_is_reported() {
     assert_snapshot!(cli.run(&["read", "ant", "demo://x"]).await, @r"
     exit 2
     --- stderr
-    error: server ant has no resources
+    error: server ant does not support resources
     hint: run `switchboard get ant` to see its capabilities
     ");
 }
