@@ -22,9 +22,11 @@ use crate::servers::{
     McpServerConfig, McpServerStatus, McpSetServersResult, check_names, millis, parse_statuses,
 };
 
-/// The session id in prompts. It is constant, because a CLI process has only one session.
+/// The session id that each prompt carries. It is constant, because a CLI process has only one
+/// session.
 const SESSION: &str = "default";
-/// Added to the timeout of a call, so that a timeout error of the CLI arrives before ours.
+/// How much longer than the timeout of a tool call this crate waits for the CLI's response, so that
+/// a timeout error of the CLI arrives first.
 const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 
 /// A session with the CLI. Dropping it kills the CLI and all processes that it started;
@@ -56,16 +58,17 @@ pub struct Client {
     control: Control,
     server_info: Value,
     call_timeout: Duration,
-    /// The in-process servers of the options. [`Client::mcp_set_servers`] does not remove them.
+    /// The in-process servers of the options. [`Client::mcp_set_servers`] keeps them, except those
+    /// whose names it reuses.
     initial_servers: Vec<(String, McpServerConfig)>,
-    /// All in-process servers that the CLI has now.
+    /// All in-process servers that the CLI can use at present.
     current_servers: Mutex<Vec<(String, ServerInstance)>>,
-    /// Held during [`Client::mcp_set_servers`].
+    /// Serializes calls of [`Client::mcp_set_servers`].
     replace_lock: tokio::sync::Mutex<()>,
 }
 
 impl Client {
-    /// Starts the CLI and waits until it is initialized.
+    /// Starts the CLI and waits for its response to `initialize`.
     pub async fn connect(options: Options) -> Result<Self, Error> {
         let connected = connect(&options, CloseInput::OnClose).await?;
         let server_info = connected.server_info.map(|info| info.to_value());
@@ -81,8 +84,8 @@ impl Client {
         })
     }
 
-    /// The response of the CLI to `initialize`: commands, models, agents, its version. The members
-    /// depend on the version of the CLI.
+    /// The CLI's response to `initialize`: commands, models, agents, version. Which members it has
+    /// depends on the version of the CLI.
     pub fn server_info(&self) -> &Value {
         &self.server_info
     }
@@ -93,18 +96,20 @@ impl Client {
         self.control.send_prompt(prompt.content()?, SESSION).await
     }
 
-    /// Returns the next message of any turn; `None` after the CLI has exited.
+    /// Returns the next message of the session, whichever turn it belongs to. Returns `None` after
+    /// the CLI has exited.
     pub async fn receive(&self) -> Option<Result<Message, Error>> {
         self.control.next_message().await
     }
 
-    /// Returns all messages until the CLI exits.
+    /// Returns a stream of all messages until the CLI exits.
     pub fn messages(&self) -> Messages<'_> {
         let all = stream::unfold(self, async |client| Some((client.receive().await?, client)));
         Messages(all.boxed())
     }
 
-    /// Returns the messages of one turn, up to and including its result.
+    /// Returns a stream that ends after the next result message, which ends a turn, or after an
+    /// error.
     pub fn receive_response(&self) -> Messages<'_> {
         let turn = stream::unfold(Some(self), async |client| {
             let client = client?;
@@ -116,32 +121,33 @@ impl Client {
     }
 
     /// Closes the input of the CLI, waits for its exit, and kills it if it does not exit within
-    /// five seconds. Messages that arrived before can still be read.
+    /// five seconds. The messages that it sent until its exit can still be read.
     pub async fn close(&self) {
         self.control.close().await;
     }
 }
 
-/// Requests to the CLI.
+/// Control requests to the CLI.
 impl Client {
-    /// Sends a control request that has no method here. Returns the payload of the response, or
-    /// `null`.
+    /// Sends a control request for which this crate has no method. Returns the payload of the
+    /// response, or `null` if it has none.
     pub async fn request(&self, subtype: &str, fields: Map<String, Value>) -> Result<Value, Error> {
         parse_response(subtype, self.control.request(subtype, fields).await?)
     }
 
-    /// Interrupts the model. The current turn ends with a result that reports the interruption.
+    /// Interrupts the model. The current turn then ends with a result message that reports the
+    /// interruption.
     pub async fn interrupt(&self) -> Result<(), Error> {
         self.send_command("interrupt", []).await
     }
 
-    /// Changes the permission mode.
+    /// Changes the permission mode of the session.
     pub async fn set_permission_mode(&self, mode: PermissionMode) -> Result<(), Error> {
         let fields = [("mode", json!(mode.as_str()))];
         self.send_command("set_permission_mode", fields).await
     }
 
-    /// Changes the model; `None` for the CLI's default.
+    /// Changes the model for the following turns; `None` selects the CLI's default.
     pub async fn set_model(&self, model: Option<&str>) -> Result<(), Error> {
         self.send_command("set_model", [("model", json!(model))])
             .await
@@ -159,15 +165,15 @@ impl Client {
     }
 }
 
-/// MCP servers.
+/// MCP servers of the session.
 impl Client {
-    /// Returns the MCP servers of the CLI and their status.
+    /// Returns all MCP servers that the CLI knows, with their status.
     pub async fn mcp_status(&self) -> Result<Vec<McpServerStatus>, Error> {
         let response = self.request("mcp_status", Map::new()).await?;
         Ok(parse_statuses(&response))
     }
 
-    /// Reconnects a server.
+    /// Makes the CLI disconnect from a server and connect again.
     pub async fn mcp_reconnect(&self, server: &str) -> Result<(), Error> {
         if self
             .control
@@ -176,7 +182,8 @@ impl Client {
             .iter()
             .any(|name| name == server)
         {
-            // The CLI reconnects an in-process server only when it is enabled.
+            // `mcp_reconnect` does not reconnect an in-process server. Disabling and enabling it
+            // does.
             self.mcp_toggle(server, false).await?;
             return self.mcp_toggle(server, true).await;
         }
@@ -184,14 +191,14 @@ impl Client {
         self.send_command("mcp_reconnect", fields).await
     }
 
-    /// Enables or disables a server.
+    /// Enables or disables a server for this session.
     pub async fn mcp_toggle(&self, server: &str, enabled: bool) -> Result<(), Error> {
         let fields = [("serverName", json!(server)), ("enabled", json!(enabled))];
         self.send_command("mcp_toggle", fields).await
     }
 
-    /// Replaces the servers of the previous call of this method. The servers of the options stay,
-    /// unless one here has the same name.
+    /// Sets the additional servers of the session. Servers from an earlier call of this method are
+    /// removed. Those of the options stay, unless `servers` contains one with the same name.
     pub async fn mcp_set_servers(
         &self,
         servers: impl IntoIterator<Item = (String, McpServerConfig)>,
@@ -214,9 +221,10 @@ impl Client {
         };
         let instances: Vec<_> = new_servers.iter().filter_map(in_process).collect();
 
-        // Concurrent calls would remove each other's servers.
+        // Concurrent calls would each remove the servers that the other call added.
         let _guard = self.replace_lock.lock().await;
-        // Serve old and new servers until the CLI has responded: it may use both before that.
+        // Serve both the old and the new servers until the CLI has responded: it may call either
+        // until then.
         let before = self.current_servers();
         self.control.servers().replace(merged(&instances, &before));
         let response = self.control.request(REQUEST, fields).await;
@@ -229,8 +237,8 @@ impl Client {
         serde_json::from_value(response).map_err(|error| unexpected_response(REQUEST, &error))
     }
 
-    /// Calls a tool of an external server (`mcp__server__tool`) without the model and returns the
-    /// MCP result. Does not work for in-process servers.
+    /// Calls a tool of an external server without involving the model, and returns the MCP result.
+    /// `tool` is the full name, `mcp__server__tool`. In-process servers are not supported.
     pub async fn mcp_call(
         &self,
         tool: &str,
@@ -250,15 +258,16 @@ impl Client {
         parse_response(REQUEST, response.await?)
     }
 
-    /// Reads a resource of an external server. The CLI supports only `ui://` URIs, and no
-    /// in-process servers.
+    /// Reads a resource of an external server. The CLI supports only `ui://` URIs here, and does
+    /// not support in-process servers.
     pub async fn mcp_read_resource(&self, server: &str, uri: &str) -> Result<Value, Error> {
         let fields = object([("serverName", json!(server)), ("uri", json!(uri))]);
         self.request("mcp_read_resource", fields).await
     }
 
-    /// Switches to the new servers. The CLI treats a new server with the name of an old one as
-    /// unchanged and initializes it only after it was disabled and enabled.
+    /// Makes `after` the current servers. If a server has the same name as a previous one but is
+    /// another instance, the CLI does not notice the change. Disables and enables each such server,
+    /// so that the CLI initializes it again.
     async fn replace_same_name(
         &self,
         before: &[(String, ServerInstance)],
@@ -301,8 +310,8 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A stream of messages. Dropping it does not discard the messages that are left; the next reader
-/// gets them.
+/// A stream of messages of the session. Messages that have not been read when it is dropped stay in
+/// the session and can be read by another stream.
 pub struct Messages<'a>(BoxStream<'a, Result<Message, Error>>);
 
 impl Messages<'_> {
@@ -326,7 +335,7 @@ impl fmt::Debug for Messages<'_> {
     }
 }
 
-/// Returns `new`, preceded by the servers of `old` that have another name.
+/// Returns the servers of `old` whose names do not occur in `new`, followed by `new`.
 fn merged(
     old: &[(String, ServerInstance)],
     new: &[(String, ServerInstance)],

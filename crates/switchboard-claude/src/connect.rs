@@ -10,26 +10,27 @@ use crate::options::Options;
 use crate::process::{CliLaunch, StderrTail};
 use crate::servers::{InProcessServers, check_names};
 
-/// Maximum size of unread messages, in bytes. At least one message of maximum length always fits.
+/// Maximum total size of the messages that were received but not yet read, in bytes.
+/// `Options::max_buffer_size` raises it, so that at least one message of maximum size fits.
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
-/// When to close the input of the CLI.
+/// When this crate closes the input of the CLI, which makes the CLI exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseInput {
-    /// After the first turn.
+    /// When the first turn is over.
     AfterTurn,
-    /// When the client closes the connection.
+    /// When [`Control::close`] is called.
     OnClose,
 }
 
-/// An initialized CLI.
+/// A running CLI that has responded to `initialize`.
 pub(crate) struct Connected {
     pub(crate) control: Control,
-    /// The payload of the response to `initialize`.
+    /// The payload of the CLI's response to `initialize`, if it has one.
     pub(crate) server_info: Option<Json>,
 }
 
-/// Starts the CLI and initializes the session.
+/// Starts the CLI and sends `initialize`. Returns when the CLI has responded.
 pub(crate) async fn connect(
     options: &Options,
     close_input: CloseInput,

@@ -1,11 +1,12 @@
-//! The control protocol: one connection to a CLI over a pair of streams.
+//! The control protocol: one connection to a CLI over its stdin and stdout.
 //!
 //! Four tasks serve a connection: the reader, the writer, the shutdown task and the task that
-//! forwards notifications of in-process servers. Each request of the CLI gets another task.
+//! forwards notifications of in-process servers. In addition, a task runs for each request of the
+//! CLI.
 //!
-//! Invariants: the reader never waits for the user, so requests of the CLI are answered while our
-//! own requests are in flight and while messages are unread. Each of our requests ends with a
-//! response or an error. Dropping a [`Control`] kills the CLI.
+//! Invariants: the reader never waits for the user. Requests of the CLI are therefore answered
+//! while requests of this program are in flight and while messages are unread. Each request of this
+//! program ends with a response or an error. Dropping a [`Control`] kills the CLI.
 
 mod close_reason;
 mod frame;
@@ -52,33 +53,35 @@ use crate::options::CommandLine;
 use crate::process::{SecretMask, StderrTail};
 use crate::servers::InProcessServers;
 
-/// The option that sets [`ControlSettings::request_timeout`], for error messages.
+/// Names the method of `Options` that sets [`ControlSettings::request_timeout`], for error
+/// messages.
 const REQUEST_TIMEOUT: &str = "request_timeout";
 
-/// The streams of a CLI, and the resources tied to its process.
+/// The streams of a CLI process, and everything that must live as long as the process.
 pub(crate) struct CliStreams {
     pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
     pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
     pub(crate) stderr: Option<StderrTail>,
-    /// Masks secrets in error messages.
+    /// Masks the secrets of the CLI's environment in error messages.
     pub(crate) secrets: SecretMask,
     pub(crate) child: Option<RunningProgram>,
-    /// Holds temporary files that the CLI may read at any time.
+    /// Keeps the temporary files that the arguments name; the CLI may read them at any time.
     pub(crate) files: Option<CommandLine>,
 }
 
 /// Timeouts and limits of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlSettings {
-    /// How long the CLI may take to respond to a request.
+    /// How long the CLI may take to respond to a request, unless the request has its own timeout.
     pub(crate) request_timeout: Duration,
-    /// How long a single write to the CLI may take.
+    /// Maximum duration of a single write to the input of the CLI.
     pub(crate) write_timeout: Duration,
-    /// Maximum length of a line of the CLI.
+    /// Maximum length of a line of the CLI. A longer line ends the connection with an error.
     pub(crate) max_line_bytes: usize,
-    /// Maximum size of all unread messages.
+    /// Maximum total size of unread messages, in bytes. Exceeding it ends the connection with an
+    /// error.
     pub(crate) max_queued_bytes: usize,
-    /// Whether to close the input of the CLI when its turn is over.
+    /// Whether to close the input of the CLI when its first turn is over.
     pub(crate) close_after_turn: bool,
 }
 
@@ -90,7 +93,7 @@ pub(crate) struct Control {
 struct Shared {
     settings: ControlSettings,
     router: RequestRouter,
-    /// Queue of the writer task.
+    /// Queue of lines for the writer task.
     writer: mpsc::Sender<Vec<u8>>,
     pending: PendingRequests,
     incoming: IncomingRequests,
@@ -98,16 +101,18 @@ struct Shared {
     stray_output: StrayOutput,
     secrets: SecretMask,
     stderr: Option<StderrTail>,
-    /// The temporary files are deleted when the last task drops this struct.
+    /// Keeps the temporary files. They are deleted when the last task drops this struct.
     _files: Option<CommandLine>,
-    /// Taken by the shutdown task, or by dropping the [`Control`].
+    /// The CLI process. The shutdown task takes it to end it; dropping the [`Control`] takes it to
+    /// kill it.
     child: Mutex<Option<RunningProgram>>,
     tasks: TaskTracker,
-    /// Cancelled to close the input of the CLI.
+    /// Cancelled when the writer must close the input of the CLI.
     closing: CancellationToken,
-    /// Set by [`Control::close`]. If it is set, the exit of the CLI is not an error.
+    /// Set by [`Control::close`]. The exit of the CLI is then not an error, whatever its exit code.
     closed_by_us: AtomicBool,
-    /// Cancelled after `initialize`. The CLI ignores notifications of servers before that.
+    /// Cancelled after the response to `initialize`. Notifications of in-process servers wait for
+    /// this, because the CLI ignores them before.
     ready: CancellationToken,
     /// Cancelled to stop all tasks immediately.
     stop: CancellationToken,
@@ -116,8 +121,8 @@ struct Shared {
 }
 
 impl Control {
-    /// Spawns the tasks of a connection. `notifications` yields what in-process servers send, with
-    /// the name of the server.
+    /// Spawns the tasks of a connection. `notifications` yields each notification of an in-process
+    /// server together with the server's name.
     pub(crate) fn spawn(
         streams: CliStreams,
         router: RequestRouter,
@@ -162,7 +167,8 @@ impl Control {
         Self { shared }
     }
 
-    /// Sends a request and returns the payload of the response, if it has one.
+    /// Sends a request and waits for the response, at most `request_timeout`. Returns the payload
+    /// of the response, if it has one.
     pub(crate) async fn request(
         &self,
         subtype: &str,
@@ -173,8 +179,8 @@ impl Control {
             .await
     }
 
-    /// Like [`Control::request`], with another timeout. `option` names the method of `Options` that
-    /// sets this timeout, for error messages.
+    /// Like [`Control::request`], but waits at most `limit`. `option` names the method of `Options`
+    /// that sets this limit, for error messages.
     pub(crate) async fn request_within(
         &self,
         limit: Duration,
@@ -228,7 +234,8 @@ impl Control {
                 option: REQUEST_TIMEOUT,
                 output: self.shared.output_tail(),
             }),
-            // The writer has stopped. The reason is known only after the shutdown.
+            // The writer has stopped. Wait for the end of the shutdown, which determines the
+            // reason.
             Ok(Err(_)) => {
                 self.shared.ended.cancelled().await;
                 Err(self.shared.pending.close_reason().to_error(OPERATION))
@@ -236,24 +243,26 @@ impl Control {
         }
     }
 
-    /// Returns the next message, once the error of a lost connection, and `None` at the end.
+    /// Returns the next message and waits for it if none is queued. After the last message of a
+    /// lost connection, returns its error once. After that, returns `None`.
     pub(crate) async fn next_message(&self) -> Option<Result<Message, Error>> {
         let next = self.shared.messages.next().await?;
         Some(next.map(|text| parse_message(&text)))
     }
 
-    /// Starts forwarding notifications of in-process servers. Call it after the response to
-    /// `initialize`.
+    /// Starts to forward notifications of in-process servers. Call it after the CLI has responded
+    /// to `initialize`.
     pub(crate) fn mark_ready(&self) {
         self.shared.ready.cancel();
     }
 
-    /// The in-process servers that the CLI can reach.
+    /// The in-process servers that the CLI can call.
     pub(crate) fn servers(&self) -> &InProcessServers {
         &self.shared.router.servers
     }
 
-    /// Closes the input of the CLI and waits until its process and all its descendants are gone.
+    /// Closes the input of the CLI and waits until the CLI and all its descendants have exited.
+    /// Kills them if they do not exit in time.
     pub(crate) async fn close(&self) {
         self.shared.closed_by_us.store(true, Ordering::Relaxed);
         self.shared.closing.cancel();
@@ -295,8 +304,8 @@ impl Shared {
     }
 }
 
-/// One of our requests. Dropping it before the response sends a cancellation, unless the writer's
-/// queue is full.
+/// A request of this program. If it is dropped before the response has arrived, it sends a
+/// cancellation to the CLI, unless the queue of the writer is full.
 struct OutgoingRequest<'a> {
     pending: PendingRequest,
     shared: &'a Shared,
@@ -306,8 +315,8 @@ struct OutgoingRequest<'a> {
 impl OutgoingRequest<'_> {
     async fn send(&mut self, body: Value) -> Result<Response, CloseReason> {
         let line = frame::request(self.pending.id(), &body);
-        // If the writer has stopped, the shutdown task completes the pending request with the
-        // reason.
+        // If the writer has stopped, sending fails. The shutdown task then completes the pending
+        // request with the reason.
         self.is_sent = self.shared.writer.send(line).await.is_ok();
         self.pending.response().await
     }
@@ -322,7 +331,8 @@ impl Drop for OutgoingRequest<'_> {
     }
 }
 
-/// Parses a line of the CLI. The line is known to be a JSON object; its members may have any type.
+/// Parses a message. If it is invalid, returns [`Message::Unknown`] with an empty type. The reader
+/// has already checked that the line is a JSON object.
 fn parse_message(line: &str) -> Message {
     Message::parse(line).unwrap_or_else(|_| {
         let raw = Json::parse(line).unwrap_or_else(|_| Json::from(&Value::Null));
@@ -331,8 +341,8 @@ fn parse_message(line: &str) -> Message {
     })
 }
 
-/// Forwards notifications of in-process servers to the CLI and ignores the responses. Notifications
-/// wait until the CLI is ready, because it drops those that arrive before.
+/// Forwards notifications of in-process servers to the CLI and ignores its responses. Waits until
+/// `ready` is cancelled, because the CLI drops notifications that arrive before that.
 async fn forward_notifications(
     shared: Arc<Shared>,
     mut notifications: mpsc::Receiver<(String, Json)>,

@@ -98,8 +98,7 @@ pub struct AuthRefusal<'a> {
     /// The credential that the rejected request carried. The provider may already have a newer
     /// credential, which it obtained for a concurrent request.
     pub credential: &'a Credential,
-    /// How often the server has already rejected this request with another credential; 0 for the
-    /// first rejection.
+    /// How often the server rejected this request before; 0 for the first rejection.
     pub previous_refusals: u32,
 }
 

@@ -18,12 +18,12 @@ pub trait ClientHandler: Send + Sync + 'static {
     /// requests that need any other capability.
     fn capabilities(&self) -> ClientCapabilities;
 
-    /// Answers `elicitation/create`. Not called again for the same server before the future has
-    /// completed.
+    /// Answers `elicitation/create`. Not called again before the returned future has completed or
+    /// was dropped.
     fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse>;
 
-    /// Answers `sampling/createMessage`. Not called again for the same server before the future has
-    /// completed.
+    /// Answers `sampling/createMessage`. Not called again before the returned future has completed
+    /// or was dropped.
     fn sample<'a>(
         &'a self,
         request: SamplingRequest<'a>,

@@ -24,8 +24,8 @@ pub enum ConnectStage {
     Listing,
 }
 
-/// The outcome of a connection attempt: the failed stage, or how long the completed steps took.
-/// Durations are serialized in milliseconds.
+/// The outcome of a connection attempt: the stage that failed, and how long the completed steps
+/// took. Durations are serialized in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

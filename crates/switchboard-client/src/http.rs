@@ -3,9 +3,9 @@
 //! The client knows nothing of MCP. It waits for a response without a time limit: the session gives
 //! up by dropping the future, which closes the connection.
 //!
-//! Invariants: the server never receives a request twice. A request is tried on another connection
-//! only if hyper returned it unsent. Credentials are sent only to the origin of the server, and
-//! over unencrypted http only to a loopback host.
+//! Invariants: apart from redirects, a request is sent at most once. It is tried on another
+//! connection only if hyper returned it unsent. Credentials are sent only to the origin of the
+//! server, and over unencrypted http only to a loopback host.
 
 mod body;
 mod connect;

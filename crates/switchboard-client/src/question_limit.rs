@@ -55,8 +55,8 @@ struct RecentRequests {
 /// within the last minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitReached {
-    /// Whether the previous request was accepted. Only the first of several rejections in a row is
-    /// reported to the host.
+    /// Whether this is the first rejection since a request was accepted. Only the first of several
+    /// rejections in a row is reported to the host.
     pub(crate) is_first: bool,
 }
 

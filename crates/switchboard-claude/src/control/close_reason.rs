@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use crate::error::{Error, LossReason, OutputTail};
 
-/// Every pending request and every reader of messages receives this reason.
+/// Why a connection ended. Every pending request fails with this reason, and readers of messages
+/// receive it as an error if the connection was lost.
 #[derive(Clone, Debug)]
 pub(super) enum CloseReason {
-    /// This program closed the connection, or the turn that it was opened for ended.
+    /// This program closed the connection, or the connection served only one turn and that turn
+    /// ended.
     Closed,
     Lost(Arc<LostConnection>),
 }
@@ -19,7 +21,7 @@ pub(super) struct LostConnection {
 }
 
 impl CloseReason {
-    /// Builds the error of an operation that failed because the connection ended.
+    /// Builds the error for `operation`, which failed because the connection ended.
     pub(super) fn to_error(&self, operation: &str) -> Error {
         match self {
             Self::Lost(lost) => lost.to_error(operation),

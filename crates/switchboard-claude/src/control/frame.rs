@@ -1,8 +1,8 @@
-//! Lines of the control protocol: parsing those of the CLI, writing ours.
+//! Lines of the control protocol: parses those of the CLI and writes those of this program.
 //!
-//! Parsing takes one pass and builds no tree: it keeps the members that classify a frame as raw
-//! text and skips the others. Invariant: every frame that is written is one line, even if the JSON
-//! in it spans several.
+//! Parsing takes one pass and builds no tree of values. It keeps the members that classify a line
+//! as raw JSON and skips all others. Invariant: every written frame is a single line, even if the
+//! JSON in it contains line breaks.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,28 +10,29 @@ use serde_json::value::RawValue;
 
 use super::turn_state::{SessionState, TurnSignal};
 
-/// A line that the CLI wrote.
+/// One line that the CLI wrote, classified by its `type`.
 #[derive(Debug)]
 pub(super) enum Frame<'a> {
-    /// A request of the CLI.
+    /// The CLI sends a request, which this program must answer.
     Request {
         id: String,
         request: Option<&'a RawValue>,
     },
-    /// The CLI cancels one of its requests.
+    /// The CLI cancels a request that it sent before.
     Cancel { id: String },
-    /// A response to one of our requests.
+    /// The CLI responds to a request of this program.
     Response { id: String, response: Response },
-    /// A message. With `host_only` it is meant for this crate and is not returned to the caller.
+    /// A message of the session. If `host_only` is set, the message is meant for this crate and is
+    /// not queued for the user.
     Message { signal: TurnSignal, host_only: bool },
-    /// Needs no action: a keep-alive, or a malformed response.
+    /// A line that needs no action: a keep-alive, or a malformed response.
     Ignored,
 }
 
-/// The response to one of our requests.
+/// The CLI's response to a request of this program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Response {
-    /// Holds the payload as JSON, if there is one.
+    /// The request succeeded. Holds the payload as JSON text, if there is one.
     Success(Option<String>),
     Error {
         message: String,
@@ -39,8 +40,8 @@ pub(super) enum Response {
     },
 }
 
-/// The members that classify a frame. They are kept as raw text, so that a member of an unexpected
-/// type does not make the whole frame invalid.
+/// The members that classify a frame. They are kept as raw JSON, because a member of an unexpected
+/// type must not make the whole frame invalid.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct FrameMembers<'a> {
@@ -75,7 +76,7 @@ struct FrameMembers<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Parses a line. Fails only if the line is not a JSON object.
+    /// Parses and classifies a line. Fails only if the line is not a JSON object.
     pub(super) fn parse(line: &'a str) -> Result<Self, serde_json::Error> {
         let members: FrameMembers<'a> = serde_json::from_str(line)?;
         let id = text(members.request_id).unwrap_or_default();
@@ -162,7 +163,7 @@ pub(super) fn request(id: &str, request: &Value) -> Vec<u8> {
     ))
 }
 
-/// Writes a notification of an in-process server.
+/// Writes a notification that an in-process server sends to the CLI.
 pub(super) fn server_message(id: &str, server: &str, message: &str) -> Vec<u8> {
     let (id, server) = (quoted(id), quoted(server));
     line(format!(
@@ -170,7 +171,7 @@ pub(super) fn server_message(id: &str, server: &str, message: &str) -> Vec<u8> {
     ))
 }
 
-/// Cancels one of our requests.
+/// Cancels a request of this program.
 pub(super) fn cancel(id: &str) -> Vec<u8> {
     let id = quoted(id);
     line(format!(
@@ -178,7 +179,7 @@ pub(super) fn cancel(id: &str) -> Vec<u8> {
     ))
 }
 
-/// Answers a request of the CLI; `payload` is JSON.
+/// Answers a request of the CLI with a success; `payload` is JSON text.
 pub(super) fn success(id: &str, payload: &str) -> Vec<u8> {
     let id = quoted(id);
     line(format!(
@@ -186,7 +187,7 @@ pub(super) fn success(id: &str, payload: &str) -> Vec<u8> {
     ))
 }
 
-/// Answers a request of the CLI with an error.
+/// Answers a request of the CLI with an error message.
 pub(super) fn error(id: &str, error: &str) -> Vec<u8> {
     let (id, error) = (quoted(id), quoted(error));
     line(format!(
@@ -206,8 +207,8 @@ fn quoted(text: &str) -> Value {
     Value::from(text)
 }
 
-/// Puts JSON on one line. JSON strings contain no raw line breaks, so each one found is whitespace
-/// between tokens and may become a space.
+/// Removes line breaks from JSON text and appends one line feed. JSON strings contain no raw line
+/// breaks, so each line break is whitespace between tokens and can be replaced by a space.
 fn line(json: String) -> Vec<u8> {
     let mut line = json.into_bytes();
     for byte in &mut line {

@@ -1,4 +1,4 @@
-//! Requests of the CLI that are being answered.
+//! The table of CLI requests that this program is answering.
 //!
 //! Invariant: each request gets exactly one response, or none if the CLI cancels it first.
 
@@ -17,17 +17,18 @@ struct IncomingTable {
     requests: HashMap<String, IncomingRequest>,
 }
 
-/// A request that is being answered.
+/// A CLI request whose response has not been sent yet.
 #[derive(Clone, Debug)]
 pub(super) struct IncomingRequest {
-    /// Distinguishes this request from a later one with the same id: the CLI may reuse the id of a
-    /// cancelled request.
+    /// Number of the request in order of arrival. Distinguishes it from a later request with the
+    /// same id, because the CLI may reuse the id of a cancelled request.
     sequence: u64,
     pub(super) stop: CancellationToken,
 }
 
 impl IncomingRequests {
-    /// Registers a request. Returns `None` if a request with this id is still being answered.
+    /// Registers a request and returns its entry. Returns `None` if the table already contains a
+    /// request with this id.
     pub(super) fn begin(&self, id: &str, stop_all: &CancellationToken) -> Option<IncomingRequest> {
         let mut table = self.lock();
         table.count += 1;
@@ -41,8 +42,8 @@ impl IncomingRequests {
         }
     }
 
-    /// Removes a request that has its response. Returns false if the response must not be sent
-    /// because the request was cancelled or is already finished.
+    /// Removes a request whose handler has finished. Returns whether its response may be sent:
+    /// false if the CLI has cancelled the request, or if it was removed before.
     pub(super) fn finish(&self, id: &str, request: &IncomingRequest) -> bool {
         let mut table = self.lock();
         let is_same = |known: &IncomingRequest| known.sequence == request.sequence;
@@ -53,7 +54,7 @@ impl IncomingRequests {
         is_open
     }
 
-    /// Stops the handler of a request that the CLI cancelled.
+    /// Removes a request that the CLI cancelled, and stops its handler.
     pub(super) fn cancel(&self, id: &str) {
         let request = self.lock().requests.remove(id);
         if let Some(request) = request {

@@ -1,16 +1,16 @@
 //! Splits the output of the CLI into lines of bounded length.
 //!
-//! Invariant: the reader buffers at most one line and one read. [`LineReader::next`] is
-//! cancel-safe: no byte is lost if its future is dropped.
+//! Invariant: the reader buffers at most one incomplete line and the bytes of one read.
+//! [`LineReader::next`] is cancel-safe: no byte is lost if its future is dropped.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-/// Size of one read, in bytes.
+/// Maximum number of bytes that one read returns.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Why there is no next line.
+/// Why the reader cannot return another line.
 #[derive(Debug)]
 pub(super) enum LineError {
     EndOfStream,
@@ -21,7 +21,7 @@ pub(super) enum LineError {
 #[derive(Debug)]
 pub(super) struct LineReader<R> {
     stream: BufReader<R>,
-    /// The bytes of the current line that have arrived.
+    /// The beginning of a line whose line feed has not arrived yet.
     partial: Vec<u8>,
     max_bytes: usize,
 }
@@ -35,7 +35,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Reads the next line and strips its line feed.
+    /// Reads the next line and returns it without its line feed.
     pub(super) async fn next(&mut self) -> Result<Vec<u8>, LineError> {
         let remaining = (self.max_bytes + 1).saturating_sub(self.partial.len());
         let remaining = u64::try_from(remaining).unwrap_or(u64::MAX);
@@ -52,7 +52,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Err(LineError::EndOfStream)
     }
 
-    /// Takes the bytes after the last line feed. Call it after [`LineError::EndOfStream`].
+    /// Takes the bytes after the last line feed, which form an incomplete line. Call it after
+    /// [`LineError::EndOfStream`].
     pub(super) fn take_partial(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.partial)
     }

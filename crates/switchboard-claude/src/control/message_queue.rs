@@ -1,8 +1,9 @@
-//! Messages of the CLI that the user has not read yet.
+//! The queue of messages that the CLI sent and the user has not read yet.
 //!
-//! Requests of the CLI arrive on the same stream as its messages. The reader task therefore never
-//! waits for the user: it queues messages here. Invariant: the queue holds at most `max_bytes`, or
-//! a single message. When it is full, the connection ends with an error.
+//! Requests of the CLI arrive on the same stream as its messages. The reader task must not delay
+//! them, so it never waits for the user but puts messages into this queue. Invariant: the queue
+//! holds at most `max_bytes`, or a single longer message. If a message does not fit, the connection
+//! ends with an error.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +25,8 @@ struct QueueState {
     messages: VecDeque<String>,
     bytes: usize,
     end: Option<CloseReason>,
-    /// The error of a lost connection is returned once. After that, reading returns `None`.
+    /// Whether reading has returned the error of a lost connection. The error is returned once;
+    /// after that, reading returns `None`.
     loss_reported: bool,
 }
 
@@ -35,7 +37,7 @@ enum NextItem {
     Empty,
 }
 
-/// The queue has no room for another message.
+/// The error for a message that does not fit into the queue.
 #[derive(Debug)]
 pub(super) struct QueueFull;
 
@@ -60,14 +62,15 @@ impl MessageQueue {
         Ok(())
     }
 
-    /// Marks the end of the stream. Queued messages can still be read.
+    /// Marks the end of the connection. Messages in the queue can still be read.
     pub(super) fn end(&self, reason: CloseReason) {
         self.lock().end.get_or_insert(reason);
         self.changed.notify_waiters();
         self.changed.notify_one();
     }
 
-    /// Returns the next message, once the error of a lost connection, and `None` at the end.
+    /// Returns the next message and waits for it if the queue is empty. After the last message of a
+    /// lost connection, returns its error once. After that, returns `None`.
     pub(super) async fn next(&self) -> Option<Result<String, Error>> {
         loop {
             let changed = self.changed.notified();
@@ -92,7 +95,7 @@ impl MessageQueue {
         };
         let loss_reported = std::mem::replace(&mut state.loss_reported, true);
         drop(state);
-        // Wake the next waiting reader, so that it sees the end too.
+        // Wake another waiting reader, so that it sees the end of the connection, too.
         self.changed.notify_one();
         match end {
             CloseReason::Lost(lost) if !loss_reported => {

@@ -1,7 +1,7 @@
-//! Our requests that wait for a response of the CLI.
+//! The table of requests that this program has sent to the CLI and that have no response yet.
 //!
-//! Invariant: every pending request ends: with its response, with the end of the connection, or
-//! because the caller dropped it. A response to an unknown id is logged and dropped.
+//! Invariant: every pending request ends with its response, with the end of the connection, or
+//! because its future was dropped. A response with an unknown id is logged and dropped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,13 +20,13 @@ pub(super) struct PendingRequests {
 #[derive(Debug)]
 struct PendingTable {
     count: u64,
-    /// Random, so that ids of different connections differ.
+    /// Part of every request id. Random, so that two connections do not use the same ids.
     id_suffix: u64,
     waiting: HashMap<String, oneshot::Sender<Response>>,
     end: Option<CloseReason>,
 }
 
-/// A request that waits for its response. Dropping it removes it from the table.
+/// A request whose response has not arrived. Dropping it removes the request from the table.
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     id: String,
@@ -46,14 +46,14 @@ impl PendingRequests {
         }
     }
 
-    /// Returns an unused request id.
+    /// Returns an id that no other request of this connection has.
     pub(super) fn next_id(&self) -> String {
         let mut table = self.lock();
         table.count += 1;
         format!("req_{}_{:08x}", table.count, table.id_suffix & 0xffff_ffff)
     }
 
-    /// Registers a request. Fails if the connection has ended.
+    /// Adds a request with a new id to the table. Fails if the connection has ended.
     pub(super) fn register(&self) -> Result<PendingRequest, CloseReason> {
         let id = self.next_id();
         let (sender, response) = oneshot::channel();
@@ -71,7 +71,7 @@ impl PendingRequests {
         })
     }
 
-    /// Delivers a response to its request.
+    /// Passes a response to the request with this id. Logs a response with an unknown id.
     pub(super) fn complete(&self, id: &str, response: Response) {
         let waiting = self.lock().waiting.remove(id);
         match waiting {
@@ -80,7 +80,7 @@ impl PendingRequests {
         }
     }
 
-    /// Fails all pending and later requests with this reason.
+    /// Fails all pending requests, and all that are registered later, with this reason.
     pub(super) fn end(&self, reason: CloseReason) {
         let mut table = self.lock();
         table.end.get_or_insert(reason);
@@ -93,7 +93,7 @@ impl PendingRequests {
         self.lock().waiting.is_empty()
     }
 
-    /// Why the connection ended. Meaningful only after the end.
+    /// Why the connection ended. Call it only after [`PendingRequests::end`].
     pub(super) fn close_reason(&self) -> CloseReason {
         self.lock().end.clone().unwrap_or(CloseReason::Closed)
     }

@@ -1,7 +1,7 @@
 //! The task that reads the output of the CLI.
 //!
-//! Invariant: the task waits for nothing but the CLI. It spawns a task for each request of the CLI,
-//! queues messages for the user, and delivers responses to pending requests.
+//! Invariant: the task waits only for output of the CLI. It spawns a task for each request of the
+//! CLI, puts messages into the queue for the user, and passes responses to pending requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,14 @@ use super::stray_output::excerpt;
 use super::turn_state::TurnState;
 use crate::error::LossReason;
 
-/// How long background tasks may continue after a result without another message.
+/// Maximum time without a message while background tasks continue after a result. After that, the
+/// input of the CLI is closed.
 const BACKGROUND_TASK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Why the task stopped reading.
+/// What the reader knows when it stops reading.
 #[derive(Debug)]
 pub(super) struct ReaderExit {
-    /// `None` if the CLI closed its output.
+    /// Why reading failed; `None` if the CLI closed its output.
     pub(super) loss: Option<LossReason>,
     pub(super) turn: TurnState,
 }
@@ -32,7 +33,8 @@ pub(super) struct Reader<R> {
     lines: LineReader<R>,
     shared: Arc<Shared>,
     turn: TurnState,
-    /// When to stop waiting for background tasks. Set after a result; each message extends it.
+    /// When to close the input of the CLI although background tasks continue. Set after a result;
+    /// each further message postpones it.
     linger_deadline: Option<Instant>,
 }
 
@@ -154,7 +156,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         self.linger_deadline = waits.then(|| Instant::now() + BACKGROUND_TASK_TIMEOUT);
     }
 
-    /// Routes a request of the CLI and spawns a task that sends the response.
+    /// Passes a request of the CLI to the router, and spawns a task that waits for the answer and
+    /// sends it to the CLI.
     fn spawn_handler(&self, id: String, request: Option<&RawValue>) {
         let begin = || self.shared.incoming.begin(&id, &self.shared.stop);
         let Some(incoming) = (!id.is_empty()).then(begin).flatten() else {
@@ -173,7 +176,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                     Ok(payload) => frame::success(&id, &payload),
                     Err(error) => frame::error(&id, &error),
                 };
-                // Fails only if the connection has ended.
+                // Sending fails only if the connection has ended, and then the response is not
+                // needed.
                 let _ = shared.writer.send(line).await;
             }
         });

@@ -1,7 +1,7 @@
 //! Routes requests of the CLI to in-process servers, permissions, hooks and elicitations.
 //!
-//! Invariant: every request gets an answer. An unknown subtype and a panic in a handler become
-//! errors of that request.
+//! Invariant: every request gets an answer. If its subtype is unknown or its handler panics, the
+//! answer is an error.
 
 use std::panic::AssertUnwindSafe;
 
@@ -18,7 +18,7 @@ use crate::lenient_json;
 use crate::permission::Permissions;
 use crate::servers::InProcessServers;
 
-/// The handlers for requests of the CLI.
+/// The components that answer requests of the CLI.
 pub(crate) struct RequestRouter {
     pub(crate) servers: InProcessServers,
     pub(crate) permissions: Permissions,
@@ -26,7 +26,7 @@ pub(crate) struct RequestRouter {
     pub(crate) elicitations: Elicitations,
 }
 
-/// The members that decide the route.
+/// The members of a request that decide which component answers it.
 #[derive(Debug, Deserialize)]
 struct RequestHead<'a> {
     #[serde(default)]
@@ -38,17 +38,18 @@ struct RequestHead<'a> {
 }
 
 pub(super) enum RoutedRequest {
-    /// An MCP message that an in-process server has already received. The future is its response.
+    /// An MCP message that was already passed to its in-process server. The future returns the
+    /// response.
     ServerMessage(BoxFuture<'static, Json>),
-    /// Any other request, unparsed.
+    /// Any other request, as JSON text.
     Other { subtype: String, request: String },
-    /// An invalid request, with the error to send.
+    /// A request that cannot be parsed. Holds the error message to send to the CLI.
     Invalid(String),
 }
 
 impl RequestRouter {
-    /// Routes a request. MCP messages are passed to their server before this returns, so each
-    /// server receives its messages in the order in which the CLI sent them.
+    /// Decides which component answers a request. Passes an MCP message to its server before it
+    /// returns, so that each server receives its messages in the order in which the CLI sent them.
     pub(super) fn route(&self, request: &str) -> RoutedRequest {
         let head: RequestHead<'_> = match serde_json::from_str(request) {
             Ok(head) => head,
@@ -69,7 +70,8 @@ impl RequestRouter {
         }
     }
 
-    /// Returns the payload of the response as JSON, or the error message to send.
+    /// Waits for the answer to a request. Returns the payload of the response as JSON text, or the
+    /// error message to send to the CLI.
     pub(super) async fn answer(&self, routed: RoutedRequest) -> Result<String, String> {
         let answer = AssertUnwindSafe(self.dispatch(routed)).catch_unwind();
         answer
@@ -87,7 +89,8 @@ impl RequestRouter {
             RoutedRequest::Other { subtype, request } => (subtype, request),
         };
         let answer = match subtype.as_str() {
-            // The response repeats the tool input, so no part of it may be replaced by null.
+            // Do not use `parse_lossy` here. It may replace parts of the tool input by null, and
+            // the response returns that input to the CLI.
             "can_use_tool" => {
                 let request = lenient_json::parse(&request).map_err(|error| parse_error(&error))?;
                 self.permissions.can_use_tool(request).await

@@ -1,8 +1,8 @@
 //! The task that ends a connection.
 //!
-//! It waits until the reader or the writer stops, closes the input of the CLI, ends the process and
-//! publishes the reason. Invariant: when a connection has ended, the CLI and all processes that it
-//! started are gone, and every pending request has received the reason.
+//! It waits until the reader or the writer stops. Then it closes the input of the CLI, ends the
+//! process and publishes why the connection ended. Invariant: when a connection has ended, the CLI
+//! and all processes that it started are gone, and every pending request has received the reason.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,10 @@ use super::turn_state::TurnState;
 use super::writer::WriterExit;
 use crate::error::LossReason;
 
-/// How long the CLI may take to exit after the end of its input, and again after SIGTERM.
+/// How long the CLI may take to exit after its input was closed. If it does not, it gets SIGTERM
+/// and the same time again before it is killed.
 pub(super) const EXIT_GRACE: Duration = Duration::from_secs(5);
-/// How long to wait for the rest of stderr, and for the writer to flush its queue.
+/// How long to wait for the end of stderr, and separately for the writer to write its queue.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct Shutdown {
@@ -29,7 +30,7 @@ pub(super) struct Shutdown {
     pub(super) writer: JoinHandle<WriterExit>,
 }
 
-/// What ended first.
+/// What made the shutdown task start the shutdown.
 enum Wake {
     Stop,
     ReaderExited(ReaderExit),
@@ -39,7 +40,7 @@ enum Wake {
 impl Shutdown {
     pub(super) async fn run(mut self) {
         let (reader, writer) = match self.wake().await {
-            // Dropping the `Control` has killed the CLI already.
+            // `Control::drop` cancels `stop`, and has already killed the CLI.
             Wake::Stop => {
                 self.writer.abort();
                 self.reader.abort();
@@ -78,7 +79,8 @@ impl Shutdown {
         }
     }
 
-    /// Waits for the messages that the CLI writes after the end of its input.
+    /// Reads the messages that the CLI writes after its input was closed. Returns `None` if the CLI
+    /// does not close its output within [`EXIT_GRACE`].
     async fn read_last_messages(&mut self) -> Option<ReaderExit> {
         let exit = timeout(EXIT_GRACE, &mut self.reader);
         let exit = self.shared.stop.run_until_cancelled(exit).await;
@@ -97,13 +99,13 @@ impl Shutdown {
         self.shared.pending.end(reason.clone());
         self.shared.messages.end(reason);
         self.shared.ended.cancel();
-        // Stops the handlers of requests that can no longer be answered.
+        // Stop the handlers of requests of the CLI: their responses can no longer be sent.
         self.shared.stop.cancel();
     }
 }
 
-/// Ends the process. `had_grace`: the CLI already had [`EXIT_GRACE`] to exit after its input was
-/// closed, so it is not given that time again.
+/// Ends the process. If `had_grace` is set, the CLI already had [`EXIT_GRACE`] to exit after its
+/// input was closed. It then gets SIGTERM without another wait.
 async fn shut_down_child(child: Option<RunningProgram>, had_grace: bool) -> Option<ExitOutcome> {
     let after_eof = if had_grace {
         Duration::ZERO
@@ -113,7 +115,7 @@ async fn shut_down_child(child: Option<RunningProgram>, had_grace: bool) -> Opti
     Some(child?.shut_down(after_eof, EXIT_GRACE).await)
 }
 
-/// Decides whether the connection was lost or closed normally. `None` means normally.
+/// Decides whether the connection was lost. Returns `None` if it was closed normally.
 fn loss_reason(
     reader: Option<ReaderExit>,
     writer: Option<WriterExit>,
@@ -123,7 +125,8 @@ fn loss_reason(
 ) -> Option<LossReason> {
     let reader = match (reader, writer) {
         (Some(reader), _) => reader,
-        // The CLI did not exit within the grace period and was killed.
+        // This program closed the input of the CLI, and the CLI did not exit within [`EXIT_GRACE`].
+        // That is no loss.
         (None, Some(WriterExit::Closed) | None) => return None,
         (None, Some(WriterExit::Stalled)) if was_closing => return None,
         (None, Some(WriterExit::Stalled)) => {
@@ -137,8 +140,8 @@ fn loss_reason(
     if shared.is_closed_by_us() {
         return None;
     }
-    // After a failed turn the CLI exits with an error code. The result has reported that failure,
-    // so the code is no error, unless requests are still pending.
+    // After a failed turn, the CLI exits with an error code. The result message has already
+    // reported the failure. So the exit code is expected, unless requests are still pending.
     let is_reported = reader.turn.has_failed() && shared.pending.is_empty();
     let is_expected = exit.is_none_or(ExitOutcome::is_success) || is_reported;
     let turn_done = shared.settings.close_after_turn && reader.turn.has_result();
@@ -146,7 +149,7 @@ fn loss_reason(
     (!(was_requested && is_expected)).then(|| LossReason::Exited(exit.unwrap_or_default()))
 }
 
-/// Converts a panic of the reader task into a loss.
+/// Returns what the reader task returned. If it panicked, returns a loss with the panic as reason.
 fn reader_exit(exit: Result<ReaderExit, tokio::task::JoinError>) -> ReaderExit {
     exit.unwrap_or_else(|error| ReaderExit {
         loss: Some(LossReason::ReadFailed(error.to_string())),

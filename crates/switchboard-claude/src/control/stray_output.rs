@@ -1,8 +1,8 @@
-//! Lines of stdout that are not messages. Keeps the last ones for error messages.
+//! Keeps the last lines of stdout that are not messages, for error messages.
 //!
-//! Some builds of the CLI print such lines. If another program was started by mistake, all its
-//! output consists of such lines. Invariant: the lines kept are short and contain no secret of the
-//! environment.
+//! Some builds of the CLI print such lines. If another program was started by mistake, it prints
+//! nothing else. Invariant: at most `KEPT_LINES` lines are kept, each truncated and without secrets
+//! of the environment.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,10 @@ use crate::process::SecretMask;
 
 const KEPT_LINES: usize = 5;
 const KEPT_CHARS: usize = 200;
-/// How much of a line is searched for secrets, in bytes.
+/// How many bytes at the beginning of a line are searched for secrets. The rest of the line is
+/// dropped.
 const MASK_SCAN_BYTES: usize = 64 * 1024;
-/// A program that writes more than this before its first message is not the CLI.
+/// If a program writes more bytes than this to stdout before its first message, it is not the CLI.
 const MAX_BYTES_BEFORE_FIRST_MESSAGE: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -40,8 +41,8 @@ impl Default for FirstMessage {
 }
 
 impl StrayOutput {
-    /// Keeps a line. Returns false if there was so much output before the first message that the
-    /// program cannot be the CLI.
+    /// Keeps a line. Returns false if the program has written more than
+    /// `MAX_BYTES_BEFORE_FIRST_MESSAGE` without a message, and therefore cannot be the CLI.
     pub(super) fn push(&self, line: &[u8], secrets: &SecretMask) -> bool {
         let mut stray = self.lock();
         if stray.lines.len() == KEPT_LINES {
@@ -57,7 +58,8 @@ impl StrayOutput {
         }
     }
 
-    /// Records that the program writes messages, so it is the CLI.
+    /// Records that the program has written a message. From then on, [`StrayOutput::push`] returns
+    /// true.
     pub(super) fn mark_first_message(&self) {
         self.lock().first_message = FirstMessage::Seen;
     }
@@ -72,8 +74,8 @@ impl StrayOutput {
     }
 }
 
-/// Returns the beginning of a line, safe to print. Secrets are masked before the cut, so that no
-/// part of one remains.
+/// Returns the beginning of a line, safe to print. Masks secrets before it truncates the line, so
+/// that no part of a secret remains.
 pub(super) fn excerpt(line: &[u8], secrets: &SecretMask) -> String {
     let beginning = line.get(..MASK_SCAN_BYTES).unwrap_or(line);
     let text = secrets.mask(&String::from_utf8_lossy(beginning));

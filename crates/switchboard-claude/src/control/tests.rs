@@ -1,4 +1,4 @@
-//! The control protocol over in-memory streams. Each test plays the CLI.
+//! Tests of the control protocol over in-memory streams. Each test plays the part of the CLI.
 
 use serde_json::json;
 use switchboard::mcp::Json;
@@ -15,7 +15,7 @@ use switchboard::in_process::InProcessServer;
 mod requests;
 mod shutdown;
 
-/// The end of the CLI.
+/// The part of the CLI: its ends of the two streams.
 struct Cli {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     output: WriteHalf<DuplexStream>,
@@ -40,13 +40,14 @@ impl Cli {
         self.request(id, request).await;
     }
 
-    /// Reads the next line of the host; `None` at the end of the input.
+    /// Reads the next line that this program sends to the CLI. Returns `None` when the input of the
+    /// CLI was closed.
     async fn read(&mut self) -> Option<Value> {
         let line = self.lines.next_line().await.unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    /// Expects a request of this subtype as the next line and returns its id.
+    /// Reads the next line, asserts that it is a request with this subtype, and returns its id.
     async fn expect_request(&mut self, subtype: &str) -> String {
         let request = self.read().await.unwrap();
         assert_eq!(request["request"]["subtype"], subtype, "{request}");

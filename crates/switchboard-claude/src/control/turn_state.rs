@@ -1,15 +1,16 @@
-//! Decides when a turn is over and the input of the CLI may be closed.
+//! Decides when a turn is over, so that the input of the CLI may be closed.
 //!
-//! Pure. A result does not end a turn by itself: background tasks may still run and send requests.
-//! If the CLI reports its session state, that state decides. An older CLI does not; then the turn
-//! is over when no background task is left.
+//! This module does no I/O. A result message alone does not end a turn: background tasks may still
+//! run and send requests. If the CLI reports its session state, the turn is over when the state is
+//! idle. An older CLI does not report it; then the turn is over when no background task is left.
 
 use std::collections::HashSet;
 
-/// Background tasks beyond this number are not tracked, so the turn may end before they do.
+/// Maximum number of background tasks that are tracked. The turn may end while further tasks still
+/// run.
 const MAX_TRACKED_TASKS: usize = 1024;
 
-/// What a message reveals about the turn.
+/// What a message of the CLI says about the state of the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TurnSignal {
     Result { is_error: bool },
@@ -19,18 +20,18 @@ pub(super) enum TurnSignal {
     Other,
 }
 
-/// The session state that the CLI reports.
+/// The session state that the CLI reports in `session_state_changed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionState {
     Idle,
     Running,
-    /// The CLI waits for a response, possibly from the user.
+    /// The CLI waits for a response of this program, which may have to ask the user first.
     RequiresAction,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct TurnState {
-    /// Whether the last result was an error. `None` before the first result.
+    /// Whether the last result message reported an error. `None` before the first result message.
     result: Option<bool>,
     session: Option<SessionState>,
     tasks: HashSet<String>,
@@ -51,7 +52,7 @@ impl TurnState {
         }
     }
 
-    /// Whether there is a result and nothing runs in the background.
+    /// Whether a result message has arrived and nothing runs in the background.
     pub(super) fn is_over(&self) -> bool {
         let is_idle = match self.session {
             Some(state) => state == SessionState::Idle,
@@ -60,9 +61,9 @@ impl TurnState {
         self.result.is_some() && is_idle
     }
 
-    /// Whether there is a result and background tasks continue. The caller limits how long it waits
-    /// for them. False while the CLI waits for a response, because the user may take any time to
-    /// give it.
+    /// Whether a result message has arrived and background tasks continue. The reader limits how
+    /// long it waits for them. False while the CLI waits for a response: the user may take any time
+    /// to give it, so that wait has no limit.
     pub(super) fn has_background_tasks(&self) -> bool {
         let requires_action = self.session == Some(SessionState::RequiresAction);
         self.result.is_some() && !self.is_over() && !requires_action
@@ -72,7 +73,7 @@ impl TurnState {
         self.result.is_some()
     }
 
-    /// Whether the last turn failed. The CLI then exits with an error code.
+    /// Whether the last result message reported an error. The CLI then exits with an error code.
     pub(super) fn has_failed(&self) -> bool {
         self.result == Some(true)
     }

@@ -1,8 +1,8 @@
-//! The task that writes to the CLI.
+//! The task that writes to the input of the CLI.
 //!
 //! Invariant: lines are written whole and in the order in which they were queued. When the
-//! connection closes, the task writes the queued lines within [`EXIT_GRACE`] and then closes the
-//! input of the CLI.
+//! connection closes, the task writes the queued lines, for at most [`EXIT_GRACE`], and then closes
+//! the input of the CLI.
 
 use std::time::Duration;
 
@@ -13,20 +13,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::shutdown::EXIT_GRACE;
 
-/// Capacity of the queue, in lines. Senders wait when it is full, so slow writing slows down the
-/// handlers and not the reader.
+/// Capacity of the queue, in lines. If the queue is full, the senders wait: request handlers and
+/// callers of `Client`, but never the reader.
 pub(super) const QUEUE_LINES: usize = 64;
-/// Queued lines are written together up to this many bytes.
+/// Queued lines are joined into one write until it has at least this many bytes.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// Why the task stopped writing.
+/// Why the writer task ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WriterExit {
-    /// This program closed the input of the CLI.
+    /// This program closed the input of the CLI after all queued lines were written.
     Closed,
-    /// The CLI closed its input.
+    /// The CLI closed its end of the input, so that writing failed.
     BrokenPipe,
-    /// The CLI does not read its input.
+    /// The CLI did not read its input: a write took longer than `write_timeout`, or the queue was
+    /// not written within [`EXIT_GRACE`] after the connection closed.
     Stalled,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Writer<W> {
     pub(super) stream: W,
     pub(super) lines: mpsc::Receiver<Vec<u8>>,
     pub(super) closing: CancellationToken,
-    /// How long a single write may take.
+    /// Maximum duration of a single write. After that, the CLI counts as stalled.
     pub(super) write_timeout: Duration,
 }
 
@@ -67,7 +68,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         WriterExit::Closed
     }
 
-    /// Returns the next line; `None` when the connection closes and the queue is empty.
+    /// Returns the next line. After the connection has closed, returns the remaining queued lines
+    /// and then `None`.
     async fn next(&mut self) -> Option<Vec<u8>> {
         if !self.lines.is_closed() {
             tokio::select! {

@@ -47,8 +47,8 @@ impl Connection {
     /// connection if it is still open.
     ///
     /// If the connection closes while hyper queues the request, hyper neither sends nor returns the
-    /// request until its `SendRequest` handle is dropped. Therefore `send` drops the handle as soon as
-    /// the connection task has ended, and then awaits the outcome.
+    /// request until its `SendRequest` handle is dropped. Therefore `send` drops this handle as
+    /// soon as the connection task has ended, and then awaits the outcome.
     pub(super) async fn send(
         mut self,
         request: Request<RequestBody>,

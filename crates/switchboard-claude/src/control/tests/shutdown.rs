@@ -33,7 +33,7 @@ async fn input_stays_open_until_cli_is_idle() {
     let (control, mut cli) = connect(settings);
     cli.send(state("running")).await;
     cli.send(result(false)).await;
-    // Requests after the result are still answered.
+    // The CLI still gets responses to the requests that it sends after the result.
     cli.server_message("c", ping(1)).await;
     assert!(cli.read().await.is_some());
     cli.send(state("idle")).await;
@@ -56,7 +56,7 @@ async fn background_tasks_time_out_after_result() {
     assert_eq!(cli.read().await, None);
     assert_eq!(start.elapsed().as_secs(), 600);
     assert!(control.next_message().await.unwrap().is_ok());
-    // The CLI does not exit and is killed after the grace period.
+    // The CLI ignores the end of its input and is killed after the grace period.
     assert!(control.next_message().await.is_none());
 }
 

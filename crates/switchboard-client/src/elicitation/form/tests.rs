@@ -198,7 +198,7 @@ fn fields_that_ask_for_secrets_are_sensitive() {
     }
 }
 
-/// Asserts for each value whether the only field of the schema accepts it.
+/// Asserts that a field with this schema accepts each item of `valid` and no item of `invalid`.
 fn check(schema: &Value, valid: &Value, invalid: &Value) {
     let field = field(schema);
     for (values, is_valid) in [(valid, true), (invalid, false)] {
