@@ -1,8 +1,8 @@
 //! Answers elicitations (forms and URLs) that MCP servers send through the CLI.
 //!
-//! The engine validates each elicitation before the [`Interaction`] sees it, and each answer before
-//! it is sent. Invariant: without an interaction that supports elicitation, the answer is
-//! `decline`. Each server has at most one open elicitation.
+//! An elicitation is validated before the [`Interaction`] receives it, and the answer is validated
+//! before it is sent. Invariant: without an interaction that supports elicitation, the answer is
+//! `decline`. At most one elicitation of each server is open at a time.
 
 #[cfg(test)]
 mod tests;
@@ -22,10 +22,11 @@ use tokio::sync::Semaphore;
 
 use crate::json_fields::Fields;
 
-/// Maximum number of servers with elicitations. Bounds memory if a CLI sends ever new server names.
+/// Maximum number of servers that may send elicitations. Bounds the memory if a CLI sends ever new
+/// server names.
 const MAX_SERVERS: usize = 1024;
 
-/// Member names of the control protocol and of MCP.
+/// Pairs of member names: in the control protocol, and in the parameters of `elicitation/create`.
 const MEMBERS: [(&str, &str); 5] = [
     ("mode", "mode"),
     ("message", "message"),
@@ -34,10 +35,10 @@ const MEMBERS: [(&str, &str); 5] = [
     ("elicitation_id", "elicitationId"),
 ];
 
-/// Answers elicitations.
+/// Passes elicitations to the interaction, one at a time for each server.
 pub(crate) struct Elicitations {
     interaction: Option<Arc<dyn Interaction>>,
-    /// One permit per server: elicitations of one server run one at a time.
+    /// One semaphore with a single permit for each server that has sent an elicitation.
     slots: Mutex<HashMap<ServerName, Arc<Semaphore>>>,
 }
 
@@ -49,7 +50,8 @@ impl Elicitations {
         }
     }
 
-    /// Answers `elicitation`: the payload of the response, or an error message for the CLI.
+    /// Answers an `elicitation` request of the CLI. Returns the payload of the response, or an
+    /// error message for the CLI.
     pub(crate) async fn elicit(&self, request: Value) -> Result<Value, String> {
         let Some(interaction) = &self.interaction else {
             return Ok(decline());
@@ -91,7 +93,7 @@ fn decline() -> Value {
     json!({"action": "decline"})
 }
 
-/// Translates a request of the control protocol back to the parameters of `elicitation/create`.
+/// Builds the parameters of `elicitation/create` from a request of the control protocol.
 fn mcp_params(request: Fields<'_>) -> Json {
     let members = MEMBERS.iter();
     let members = members

@@ -1,7 +1,7 @@
 //! Errors of the connection to the CLI.
 //!
-//! Each message names the failed operation, the cause, something to try, and the last lines that
-//! the CLI wrote to stderr.
+//! Each message names the failed operation and its cause. Where possible, it also suggests what to
+//! try, and shows the last lines that the CLI wrote to stderr.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,66 +9,67 @@ use std::time::Duration;
 
 use switchboard::process::ExitOutcome;
 
-/// The CLI could not be started, was lost, or did not do what a request asked for.
+/// Why an operation on the CLI failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No executable of the CLI was found.
+    /// No executable of the CLI was found at any of the searched paths.
     #[error(
         "Claude CLI not found (searched {}); install it with \
          `npm install -g @anthropic-ai/claude-code` or set `Options::cli_path`",
         join_paths(.searched)
     )]
     NotFound {
-        /// The paths that were tried, in order.
+        /// The paths that were tried, in this order.
         searched: Vec<PathBuf>,
     },
-    /// The executable was found, but the process could not be started.
+    /// The executable was found, but could not be started.
     #[error("could not start the Claude CLI at {}: {cause}", .program.display())]
     NotStarted {
-        /// The executable.
+        /// Path of the executable that was found.
         program: PathBuf,
-        /// The error of the operating system, or what is wrong with the file.
+        /// The error of the operating system, or what is wrong with the executable.
         cause: String,
     },
-    /// The CLI exited or the connection to it became unusable. All requests in flight fail with
-    /// this.
+    /// The CLI exited, or the connection to it became unusable. Every request in flight fails with
+    /// this error.
     #[error("the Claude CLI {reason} (during: {operation}){hint}{output}", hint = .reason.hint())]
     Lost {
-        /// The operation that failed: the subtype of a request, or a short description.
+        /// The operation that failed because of the loss: the subtype of a request, or a short
+        /// description.
         operation: String,
         /// Why the connection was lost.
         reason: LossReason,
-        /// The last output of the CLI.
+        /// The last lines that the CLI wrote to stderr, and stray lines of its stdout.
         output: OutputTail,
     },
-    /// The CLI is running but did not respond in time.
+    /// The CLI is running but did not respond to a request in time.
     #[error(
         "the Claude CLI did not respond to `{request}` within {} s; check that `claude --version` works, \
          or raise `Options::{option}`{output}",
         .after.as_secs_f64()
     )]
     TimedOut {
-        /// The subtype of the request.
+        /// The subtype of the request without a response.
         request: String,
         /// The timeout that expired.
         after: Duration,
         /// The method of [`Options`](crate::Options) that sets this timeout.
         option: &'static str,
-        /// The last output of the CLI.
+        /// The last lines that the CLI wrote to stderr, and stray lines of its stdout.
         output: OutputTail,
     },
-    /// The CLI answered the request with an error.
+    /// The CLI responded to a request with an error.
     #[error("the Claude CLI refused `{request}`: {message}")]
     Refused {
-        /// The subtype of the request.
+        /// The subtype of the refused request.
         request: String,
         /// The error message of the CLI.
         message: String,
         /// The error code of the CLI, if it sent one.
         code: Option<String>,
     },
-    /// The response of the CLI does not have the expected form.
+    /// The CLI responded with success, but the payload does not have the expected form.
     #[error("unexpected response to `{request}` ({cause}); update the Claude CLI")]
     UnexpectedResponse {
         /// The subtype of the request.
@@ -76,10 +77,10 @@ pub enum Error {
         /// What is wrong with the response.
         cause: String,
     },
-    /// This program had already closed the connection.
+    /// This program had already closed the connection, so the operation was not possible.
     #[error("`{operation}`: the client is closed; connect a new one")]
     Closed {
-        /// The operation that failed.
+        /// The operation that failed: the subtype of a request, or a short description.
         operation: String,
     },
     /// An option, a prompt or a server entry is invalid. Nothing was sent to the CLI.
@@ -88,7 +89,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The last lines of the CLI's stderr, for [`Error::Lost`] and [`Error::TimedOut`].
+    /// The last lines of the CLI's stderr. `None` for errors other than [`Error::Lost`] and
+    /// [`Error::TimedOut`].
     pub fn stderr(&self) -> Option<&str> {
         match self {
             Self::Lost { output, .. } | Self::TimedOut { output, .. } => Some(&output.stderr),
@@ -96,7 +98,8 @@ impl Error {
         }
     }
 
-    /// The exit code of the CLI, if it exited with one.
+    /// The exit code of the CLI. `None` if the error is not [`Error::Lost`], or if the CLI did not
+    /// exit with a code.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Self::Lost {
@@ -112,21 +115,24 @@ impl Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// The process exited.
+    /// The CLI exited. Holds its exit code or signal, if known.
     Exited(ExitOutcome),
-    /// A line of stdout starts with `{` but is not valid JSON. Holds the beginning of that line.
+    /// The CLI wrote a line that starts with `{` but is not valid JSON. Holds the beginning of the
+    /// line.
     InvalidJson(String),
-    /// The process wrote more than 1 MiB to stdout before its first message, so it is not the CLI.
+    /// The program wrote more than 1 MiB to stdout before its first message. It is therefore not
+    /// the CLI.
     NotTheCli,
-    /// A line of stdout exceeded this many bytes.
+    /// The CLI wrote a line to stdout that is longer than this many bytes
+    /// ([`Options::max_buffer_size`](crate::Options::max_buffer_size)).
     LineTooLong(usize),
-    /// Unread messages exceeded this many bytes.
+    /// The unread messages exceeded this many bytes in total.
     QueueFull(usize),
-    /// The CLI did not read its stdin for this long.
+    /// The CLI did not read its stdin for this long, although data was waiting.
     NotReading(Duration),
     /// The CLI closed its stdin but did not exit.
     ClosedInput,
-    /// Reading stdout failed.
+    /// Reading the CLI's stdout failed. Holds the error of the operating system.
     ReadFailed(String),
 }
 
@@ -166,7 +172,8 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// The last output of the CLI, its messages aside. Secrets of the environment are masked.
+/// The last lines that the CLI wrote to stderr, and the last lines of its stdout that are not
+/// messages. Secrets of its environment are masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputTail {

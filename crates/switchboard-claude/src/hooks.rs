@@ -37,38 +37,38 @@ use crate::permission::{Permissions, RuleVerdict};
 
 type HookCallback = Arc<dyn Fn(HookInput) -> BoxFuture<'static, HookOutput> + Send + Sync>;
 
-/// Prefix of the generated hook ids. The index of the hook follows.
+/// Prefix of the ids under which hooks are registered with the CLI. The index of the hook follows.
 const ID_PREFIX: &str = "hook_";
 
-/// The event that calls a hook.
+/// An event in the CLI for which hooks can be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HookEvent {
-    /// Before a tool runs.
+    /// A tool is about to run.
     PreToolUse,
-    /// After a tool ran.
+    /// A tool has run successfully.
     PostToolUse,
-    /// After a tool failed.
+    /// A tool has failed.
     PostToolUseFailure,
-    /// When a prompt is sent to the model.
+    /// A prompt is about to be sent to the model.
     UserPromptSubmit,
-    /// When the model has finished its response.
+    /// The model has finished its response.
     Stop,
-    /// When a subagent starts.
+    /// A subagent starts.
     SubagentStart,
-    /// When a subagent has finished.
+    /// A subagent has finished.
     SubagentStop,
-    /// Before the conversation is compacted.
+    /// The CLI is about to compact the conversation.
     PreCompact,
-    /// When the CLI shows the user a notification.
+    /// The CLI shows a notification to the user.
     Notification,
-    /// When a tool needs permission.
+    /// A tool needs permission.
     PermissionRequest,
-    /// When the session starts.
+    /// The session starts.
     SessionStart,
-    /// When the session ends.
+    /// The session ends.
     SessionEnd,
-    /// An event that this crate does not know.
+    /// An event that this crate does not know. Holds its name.
     Other(String),
 }
 
@@ -88,7 +88,7 @@ impl HookEvent {
         Self::SessionEnd,
     ];
 
-    /// The CLI's spelling of the event.
+    /// The name of the event in the control protocol.
     pub fn as_str(&self) -> &str {
         match self {
             Self::PreToolUse => "PreToolUse",
@@ -117,23 +117,23 @@ impl From<&str> for HookEvent {
     }
 }
 
-/// Selects the tools that a hook is called for, and limits its duration.
+/// Selects the tools for which a hook is called, and limits how long the hook may take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookMatcher {
     /// A regular expression for tool names; `None` matches every tool.
     pub tools: Option<String>,
-    /// How long the CLI waits for the hook; `None` for the CLI's default.
+    /// How long the CLI waits for the hook. `None` for the default of the CLI.
     pub timeout: Option<Duration>,
 }
 
 impl HookMatcher {
-    /// Matches every tool.
+    /// Matches every tool, with the default timeout of the CLI.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Sets how long the CLI waits for the hook, in whole seconds.
+    /// Sets how long the CLI waits for the hook. The CLI receives the timeout in whole seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -149,7 +149,7 @@ impl From<&str> for HookMatcher {
     }
 }
 
-/// The event that a hook is called for.
+/// What the CLI tells a hook about an event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HookInput {
@@ -157,25 +157,26 @@ pub struct HookInput {
     pub event: HookEvent,
     /// The id of the session.
     pub session_id: String,
-    /// The file with the transcript of the conversation.
+    /// Path of the file with the transcript of the conversation.
     pub transcript_path: Option<String>,
     /// The working directory of the session.
     pub cwd: Option<String>,
     /// The permission mode of the session.
     pub permission_mode: Option<String>,
-    /// The tool, for tool events.
+    /// The name of the tool; `None` if the event does not concern a tool.
     pub tool_name: Option<String>,
-    /// The arguments of the tool; null for other events.
+    /// The arguments of the tool; null if the event does not concern a tool.
     pub tool_input: Value,
-    /// The result of the tool; null before it has run.
+    /// The result of the tool; null unless the tool has run.
     pub tool_response: Value,
-    /// The id of the tool use.
+    /// The id of this tool use; `None` if the event does not concern a tool.
     pub tool_use_id: Option<String>,
-    /// The name of the tool's MCP server in the options.
+    /// The name that the tool's MCP server has in the options. `None` for built-in tools, and if
+    /// the CLI does not send it.
     pub server: Option<String>,
-    /// The prompt, for [`HookEvent::UserPromptSubmit`].
+    /// The prompt; `None` for events other than [`HookEvent::UserPromptSubmit`].
     pub prompt: Option<String>,
-    /// The input as the CLI sent it.
+    /// The whole input as the CLI sent it.
     pub raw: Json,
 }
 
@@ -200,10 +201,10 @@ impl HookInput {
     }
 }
 
-/// A set of hooks.
+/// The hooks of a session, in the order in which they were added.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    /// The index of a hook is part of its id.
+    /// The position of a hook in this list is part of its id.
     registered: Vec<RegisteredHook>,
 }
 
@@ -211,21 +212,22 @@ pub struct Hooks {
 struct RegisteredHook {
     event: HookEvent,
     matcher: HookMatcher,
-    /// Whether a failure of the hook blocks the event.
+    /// Whether a panic or timeout of the hook blocks the event.
     block_on_failure: bool,
     callback: HookCallback,
 }
 
 impl Hooks {
-    /// Creates an empty set.
+    /// Creates a set without hooks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a hook for `event`. `matcher` is [`HookMatcher::all`] or a regular expression for tool
-    /// names. The CLI silently ignores a hook with an invalid expression.
+    /// Adds a hook: the CLI calls `callback` for each `event` that `matcher` selects. `matcher` is
+    /// [`HookMatcher::all`] or a regular expression for tool names. If the expression is invalid,
+    /// the CLI ignores the hook without an error.
     ///
-    /// A hook for [`HookEvent::PreToolUse`] that panics or times out denies the tool.
+    /// If a hook for [`HookEvent::PreToolUse`] panics or times out, the tool is denied.
     pub fn on<F, O>(
         mut self,
         event: HookEvent,
@@ -245,8 +247,9 @@ impl Hooks {
         self
     }
 
-    /// Adds a hook that applies the deny and ask rules to every tool use. The CLI sends
-    /// `can_use_tool` for some of them only.
+    /// Adds a hook that checks every tool use against the deny and ask rules of `permissions`.
+    /// Without it, the rules would apply only to the tool uses for which the CLI sends
+    /// `can_use_tool`.
     pub(crate) fn with_rules(mut self, permissions: Permissions) -> Self {
         let permissions = Arc::new(permissions);
         self.registered.push(RegisteredHook {
@@ -266,7 +269,7 @@ impl Hooks {
         self
     }
 
-    /// Builds the member `hooks` of `initialize`; `None` if there are no hooks.
+    /// Builds the member `hooks` of the `initialize` request. Returns `None` if there are no hooks.
     pub(crate) fn to_json(&self) -> Option<Value> {
         let mut events: Map<String, Value> = Map::new();
         for (index, hook) in self.registered.iter().enumerate() {
@@ -278,7 +281,8 @@ impl Hooks {
         (!events.is_empty()).then_some(Value::Object(events))
     }
 
-    /// Answers `hook_callback`: the payload of the response, or an error message for the CLI.
+    /// Runs the hook that a `hook_callback` request names. Returns the payload of the response, or
+    /// an error message for the CLI.
     pub(crate) async fn callback(&self, request: Value) -> Result<Value, String> {
         let fields = Fields::of(&request);
         let id = fields.text("callback_id").unwrap_or_default();
@@ -293,8 +297,8 @@ impl Hooks {
         let panicked = || format!("the hook for {} panicked", event.as_str());
         let output = match output {
             Ok(output) => output,
-            // An explicit denial: an older CLI ignores `onFailure` and continues after a failed
-            // hook.
+            // Deny explicitly instead of returning an error: an older CLI ignores `onFailure` and
+            // continues after a failed hook.
             Err(_) if hook.block_on_failure => HookOutput::deny(panicked()),
             Err(_) => return Err(panicked()),
         };

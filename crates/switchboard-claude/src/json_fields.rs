@@ -1,12 +1,12 @@
 //! Reads members of untyped JSON objects.
 //!
-//! Invariant: no access fails. A member of an unexpected type counts as missing, because another
-//! version of the CLI may use a different type.
+//! Invariant: reading a member never fails. A member of an unexpected type counts as missing,
+//! because another version of the CLI may use a different type.
 
 use serde_json::{Map, Value};
 use switchboard::mcp::Json;
 
-/// The members of a JSON object. A value of another type has no members.
+/// A JSON value whose members can be read. If the value is not an object, all members are missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(&'a Value);
 
@@ -15,12 +15,12 @@ impl<'a> Fields<'a> {
         Self(value)
     }
 
-    /// Returns a member unless it is missing or null.
+    /// Returns a member of any type. Returns `None` if it is missing or null.
     pub(crate) fn value(self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// Returns the members of a nested object.
+    /// Returns the members of the object in the member `key`.
     pub(crate) fn nested(self, key: &str) -> Self {
         Self(self.0.get(key).unwrap_or(&Value::Null))
     }
@@ -37,7 +37,8 @@ impl<'a> Fields<'a> {
         self.value(key)?.as_f64()
     }
 
-    /// Returns a non-negative integer, or 0. Accepts floats such as `3.0`.
+    /// Returns a member that is a non-negative integer, or 0 if it is missing. Accepts floats such
+    /// as `3.0`.
     pub(crate) fn count(self, key: &str) -> u64 {
         let value = self.value(key);
         value.and_then(to_count).unwrap_or_default()
@@ -57,7 +58,8 @@ impl<'a> Fields<'a> {
         list.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns the strings of a list and skips its other items.
+    /// Returns the strings in a list. Skips items of other types; returns an empty list if the
+    /// member is missing.
     pub(crate) fn texts(self, key: &str) -> Vec<String> {
         let texts = self.list(key).iter().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()

@@ -1,9 +1,9 @@
 //! Parses JSON that the CLI writes and that `serde_json` rejects.
 //!
-//! The CLI repeats text of the model unchecked: lone surrogate escapes (`\ud83d` without its second
-//! half), numbers outside the range of `f64`, nesting beyond the recursion limit. Invariant: every
-//! syntactically valid JSON text yields a value. A lone surrogate becomes U+FFFD; any other part
-//! that cannot be parsed becomes `null`.
+//! The CLI repeats text of the model unchecked. Such text may contain lone surrogate escapes
+//! (`\ud83d` without its second half), numbers outside the range of `f64`, or nesting beyond the
+//! recursion limit of `serde_json`. Invariant: every syntactically valid JSON text yields a value.
+//! A lone surrogate becomes U+FFFD; any other part that cannot be parsed becomes `null`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,19 +11,19 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// How many levels [`parse_lossy`] descends to isolate the part that cannot be parsed. The members
-/// that a message defines are all above this depth.
+/// Maximum depth at which [`parse_lossy`] replaces only the invalid part by `null`. All members
+/// with a meaning to this crate are less deep.
 const MAX_SALVAGE_DEPTH: usize = 8;
 const REPLACEMENT: &str = "\\ufffd";
 /// Length of an escape such as `\ud83d`, in bytes.
 const ESCAPE_LEN: usize = 6;
 
-/// Parses a text and replaces nothing but lone surrogates.
+/// Parses a text after lone surrogates were replaced. Fails if any other part cannot be parsed.
 pub(crate) fn parse(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text).or_else(|_| serde_json::from_str(&replace_lone_surrogates(text)))
 }
 
-/// Parses a text and replaces the parts that cannot be parsed. Fails only on invalid JSON syntax.
+/// Parses a text and replaces all parts that cannot be parsed. Fails only on invalid JSON syntax.
 pub(crate) fn parse_lossy(text: &str) -> Result<Value, serde_json::Error> {
     parse(text).or_else(|_| {
         let text = replace_lone_surrogates(text);
@@ -53,7 +53,7 @@ fn parse_partial(part: &RawValue, depth: usize) -> Value {
     }
 }
 
-/// Replaces each lone surrogate escape by an escape of U+FFFD.
+/// Replaces the escape of each lone surrogate by the escape of U+FFFD.
 pub(crate) fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
@@ -68,7 +68,8 @@ pub(crate) fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
         let (replacement, length) = match surrogate(escape) {
             Some(Surrogate::High) if is_pair() => (None, 2 * ESCAPE_LEN),
             Some(_) => (Some(REPLACEMENT), ESCAPE_LEN),
-            // Skip the escaped character too: the second backslash of `\\` starts no escape.
+            // Skip the character after the backslash, too. In `\\`, that is a second backslash,
+            // which must not be taken for the start of an escape.
             None => (None, escape.chars().take(2).map(char::len_utf8).sum()),
         };
         let (original, after) = escape.split_at(length);
@@ -79,14 +80,15 @@ pub(crate) fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     Cow::Owned(output)
 }
 
-/// One half of a UTF-16 surrogate pair.
+/// Which half of a UTF-16 surrogate pair an escape stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Surrogate {
     High,
     Low,
 }
 
-/// Returns the surrogate whose escape starts the text, if there is one.
+/// Returns which half of a surrogate pair the escape at the start of the text stands for. Returns
+/// `None` if the text does not start with such an escape.
 fn surrogate(text: &str) -> Option<Surrogate> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     match u16::from_str_radix(digits, 16).ok()? {

@@ -33,97 +33,104 @@ use crate::lenient_json;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Message {
-    /// Information about the session: its start, its state, a retry.
+    /// A report of the CLI on the session: its start, its state, a retry.
     System(SystemMessage),
-    /// Output of the model: text, thinking, tool uses. The CLI sends one block per message.
+    /// Output of the model: text, thinking, tool uses. The CLI sends each content block as a
+    /// separate message.
     Assistant(AssistantMessage),
-    /// Input of the model: tool results, text.
+    /// Input for the model: tool results, text.
     User(UserMessage),
-    /// The end of a turn.
+    /// The end of a turn, with a summary.
     Result(Box<ResultMessage>),
     /// A piece of the output of the model, with [`Options::include_partial_messages`].
     ///
     /// [`Options::include_partial_messages`]: crate::Options::include_partial_messages
     StreamEvent(StreamEvent),
-    /// A message of another type.
+    /// A message of a type that this crate does not know.
     Unknown(UnknownMessage),
 }
 
-/// Output of the model.
+/// Output of the model, usually with one content block.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantMessage {
-    /// The id of the API message. Several messages of the CLI may be parts of one API message.
+    /// The id of the API message that this output is part of. Several messages can have the same
+    /// id.
     pub id: String,
-    /// The model.
+    /// The name of the model that wrote the output.
     pub model: String,
-    /// The content.
+    /// The content blocks of the output.
     pub content: Vec<ContentBlock>,
-    /// Why the model stopped, if that is known yet.
+    /// Why the model stopped to generate; `None` while it is still generating.
     pub stop_reason: Option<String>,
-    /// Tokens used so far.
+    /// The tokens that the API message has used so far.
     pub usage: Usage,
-    /// The error, if the API failed.
+    /// The kind of error if the API failed; `None` otherwise.
     pub error: Option<String>,
-    /// The tool use that runs the subagent, for messages of a subagent.
+    /// For output of a subagent, the id of the tool use that started the subagent. `None` for the
+    /// main conversation.
     pub parent_tool_use_id: Option<String>,
     /// The id of the session.
     pub session_id: String,
-    /// The id of this message.
+    /// The id of this message, a UUID.
     pub uuid: Option<String>,
-    /// The message as the CLI sent it.
+    /// The whole message as the CLI sent it.
     pub raw: Json,
 }
 
-/// Input of the model.
+/// Input for the model: a prompt or tool results.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UserMessage {
-    /// The content. A plain string becomes one text block.
+    /// The content blocks of the input. A plain string becomes one text block.
     pub content: Vec<ContentBlock>,
-    /// The result of a tool before its conversion for the model.
+    /// The result of a tool as structured data, before the CLI converted it into content for the
+    /// model.
     pub tool_use_result: Option<Json>,
-    /// Whether the CLI repeated or generated this message.
+    /// Whether the CLI repeats a message of the conversation, or generated it itself.
     pub is_replay: bool,
-    /// The tool use that runs the subagent, for messages to a subagent.
+    /// For input of a subagent, the id of the tool use that started the subagent. `None` for the
+    /// main conversation.
     pub parent_tool_use_id: Option<String>,
     /// The id of the session.
     pub session_id: String,
-    /// The id of this message.
+    /// The id of this message, a UUID.
     pub uuid: Option<String>,
-    /// The message as the CLI sent it.
+    /// The whole message as the CLI sent it.
     pub raw: Json,
 }
 
-/// A piece of the output of the model.
+/// A piece of the model's output while the model generates it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StreamEvent {
-    /// The event of the API, unchanged.
+    /// The streaming event of the Claude API, unchanged.
     pub event: Value,
-    /// The tool use that runs the subagent, for events of a subagent.
+    /// For output of a subagent, the id of the tool use that started the subagent. `None` for the
+    /// main conversation.
     pub parent_tool_use_id: Option<String>,
     /// The id of the session.
     pub session_id: String,
-    /// The id of this message.
+    /// The id of this message, a UUID.
     pub uuid: Option<String>,
-    /// The message as the CLI sent it.
+    /// The whole message as the CLI sent it.
     pub raw: Json,
 }
 
-/// A message of an unknown type.
+/// A message of a type that this crate does not know.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UnknownMessage {
-    /// Its `type`; empty if that is missing.
+    /// The member `type` of the message; empty if it is missing.
     pub kind: String,
-    /// The message as the CLI sent it.
+    /// The whole message as the CLI sent it.
     pub raw: Json,
 }
 
 impl Message {
     /// Parses a message. Fails only on invalid JSON. Parts that cannot be represented (lone
-    /// surrogates, very deep nesting) are replaced; [`Message::raw`] keeps them.
+    /// surrogates, numbers out of range, very deep nesting) are replaced; [`Message::raw`] keeps
+    /// them.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let raw = Json::parse(text)?;
         Ok(Self::from_value(&lenient_json::parse_lossy(text)?, raw))
@@ -142,7 +149,7 @@ impl Message {
         }
     }
 
-    /// The message as the CLI sent it.
+    /// The whole message as the CLI sent it.
     pub fn raw(&self) -> &Json {
         match self {
             Self::System(message) => &message.raw,
@@ -154,7 +161,7 @@ impl Message {
         }
     }
 
-    /// The id of the session, if the message has one.
+    /// The id of the session that the message belongs to, if the message has one.
     pub fn session_id(&self) -> Option<&str> {
         let id = match self {
             Self::System(message) => &message.session_id,
@@ -167,7 +174,7 @@ impl Message {
         Some(id.as_str()).filter(|id| !id.is_empty())
     }
 
-    /// The text of the model in this message, if there is any.
+    /// The text that the model wrote in this message. `None` if there is none.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Assistant(message) => message.text(),
@@ -186,7 +193,7 @@ impl Message {
         blocks.filter_map(ContentBlock::as_tool_result)
     }
 
-    /// The result, if this message ends a turn.
+    /// The result message, if this message is one. It ends a turn.
     pub fn as_result(&self) -> Option<&ResultMessage> {
         match self {
             Self::Result(result) => Some(result),
@@ -220,7 +227,7 @@ impl AssistantMessage {
         }
     }
 
-    /// The text of the model, if there is any.
+    /// The text that the model wrote in this message. `None` if there is no text block.
     pub fn text(&self) -> Option<String> {
         content::joined_text(&self.content)
     }
@@ -239,7 +246,7 @@ impl UserMessage {
         }
     }
 
-    /// The text, without tool results.
+    /// The text blocks of the input, without tool results. `None` if there is no text block.
     pub fn text(&self) -> Option<String> {
         content::joined_text(&self.content)
     }
@@ -262,17 +269,17 @@ impl StreamEvent {
         kind.unwrap_or_default()
     }
 
-    /// The next piece of text, if the event carries one.
+    /// The next piece of the model's text, if the event carries one.
     pub fn text_delta(&self) -> Option<&str> {
         self.delta("text_delta", "text")
     }
 
-    /// The next piece of thinking, if the event carries one.
+    /// The next piece of the model's thinking, if the event carries one.
     pub fn thinking_delta(&self) -> Option<&str> {
         self.delta("thinking_delta", "thinking")
     }
 
-    /// The next piece of a tool's input (incomplete JSON), if the event carries one.
+    /// The next piece of the arguments of a tool use (incomplete JSON), if the event carries one.
     pub fn input_delta(&self) -> Option<&str> {
         self.delta("input_json_delta", "partial_json")
     }

@@ -45,20 +45,21 @@ use crate::permission::{PermissionCallback, PermissionResult, ToolPermissionRequ
 use crate::servers::McpServerConfig;
 
 const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum size of one message. Large, because a message may contain a tool result twice.
+/// Default maximum size of one message, in bytes. It is large because a message may contain a tool
+/// result twice.
 const DEFAULT_MAX_BUFFER_SIZE: usize = 64 * 1024 * 1024;
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Receives each line that the CLI writes to stderr.
+/// A callback that receives each line that the CLI writes to stderr.
 pub(crate) type StderrCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Options of a session with the CLI. Every option has a default.
+/// Options for starting the CLI. Every option has a default.
 #[derive(Clone)]
 pub struct Options {
     pub(crate) servers: Vec<(String, McpServerConfig)>,
     allowed_tools: Vec<String>,
     disallowed_tools: Vec<String>,
-    /// The built-in tools that exist; `None` for all.
+    /// The built-in tools that the model can use, subject to permission. `None` for all.
     tools: Option<Vec<String>>,
     permission_mode: Option<PermissionMode>,
     can_use_tool: Option<PermissionCallback>,
@@ -88,7 +89,7 @@ pub struct Options {
     pub(crate) max_buffer_size: usize,
 }
 
-/// The boolean options.
+/// The options that are either on or off.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each field is an independent option"
@@ -104,9 +105,9 @@ pub(crate) struct Flags {
 
 #[derive(Clone, Debug)]
 enum SystemPrompt {
-    /// Replaces the prompt of the CLI. May be empty.
+    /// Only this text. May be empty.
     Only(String),
-    /// The prompt that the CLI uses interactively, with an optional addition.
+    /// The prompt that the interactive CLI uses, with an optional text appended.
     ClaudeCode(Option<String>),
 }
 
@@ -155,13 +156,13 @@ impl Default for Options {
 
 /// Servers and tools.
 impl Options {
-    /// Creates options with the default values.
+    /// Creates options in which every option has its default value.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an MCP server and replaces one of the same name. Its tools are called
-    /// `mcp__<name>__<tool>`.
+    /// Adds an MCP server. A server that was added before under the same name is replaced. The
+    /// model sees the server's tools as `mcp__<name>__<tool>`.
     pub fn mcp_server(mut self, name: impl Into<String>, config: McpServerConfig) -> Self {
         let name = name.into();
         match self.servers.iter_mut().find(|(known, _)| *known == name) {
@@ -185,45 +186,47 @@ impl Options {
         self
     }
 
-    /// Adds tools that must not run, spelled as in [`Options::allowed_tools`].
+    /// Adds tools that must not run. They are written as in [`Options::allowed_tools`].
     pub fn disallowed_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let tools = tools.into_iter().map(Into::into);
         self.disallowed_tools.extend(tools);
         self
     }
 
-    /// Sets the built-in tools that exist at all. An empty list removes every one. Permission to
-    /// use them is decided separately.
+    /// Sets the built-in tools that the model can use; an empty list removes all of them. This does
+    /// not grant permission to use them.
     pub fn tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets whether the CLI ignores the servers of the user's and the project's files and uses only
-    /// those of these options. On by default, because the content of a project file is not trusted.
+    /// Sets whether the CLI uses only the MCP servers of these options and ignores those in
+    /// settings files of the user and the project. On by default, because project files are not
+    /// trusted.
     pub fn strict_mcp_config(mut self, strict: bool) -> Self {
         self.flags.strict_mcp_config = strict;
         self
     }
 
-    /// Sets whether `initialize` carries the tool lists of in-process servers, which saves the CLI
-    /// several round trips. On by default. A CLI without support for this asks the servers itself.
+    /// Sets whether `initialize` carries the tool lists of in-process servers. This saves several
+    /// round trips at the start of the CLI. On by default. A CLI that does not support it requests
+    /// the lists from the servers.
     pub fn manifests(mut self, manifests: bool) -> Self {
         self.flags.manifests = manifests;
         self
     }
 
-    /// Sets how long a tool of an in-process server may run. The default is ten minutes. The CLI
-    /// applies [`McpServerConfig::timeout`] in addition.
+    /// Sets how long a call of a tool of an in-process server may take; the default is ten minutes.
+    /// If [`McpServerConfig::timeout`] is set, the CLI additionally applies that timeout.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
     }
 }
 
-/// Permission.
+/// Permission to use tools.
 impl Options {
-    /// Sets which tools need permission.
+    /// Sets for which tools the CLI asks for permission.
     pub fn permission_mode(mut self, mode: PermissionMode) -> Self {
         self.permission_mode = Some(mode);
         self
@@ -272,14 +275,14 @@ impl Options {
         self
     }
 
-    /// Sets the handler that decides where no rule does, and that answers elicitations of MCP
-    /// servers.
+    /// Sets the handler that answers permission requests that no rule decides, and elicitations of
+    /// MCP servers.
     pub fn interaction(mut self, interaction: impl Interaction) -> Self {
         self.interaction = Some(Arc::new(interaction));
         self
     }
 
-    /// Sets the hooks, callbacks for events of the CLI.
+    /// Sets the hooks: callbacks that the CLI calls on events such as a tool use.
     pub fn hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;
         self
@@ -288,49 +291,49 @@ impl Options {
 
 /// Model and prompts.
 impl Options {
-    /// Sets the whole system prompt. Empty by default.
+    /// Sets the system prompt, which replaces that of the CLI. Empty by default.
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system_prompt = SystemPrompt::Only(prompt.into());
         self
     }
 
-    /// Uses the system prompt of the interactive CLI.
+    /// Uses the same system prompt as the interactive CLI.
     pub fn claude_code_system_prompt(mut self) -> Self {
         self.system_prompt = SystemPrompt::ClaudeCode(None);
         self
     }
 
-    /// Uses the system prompt of the interactive CLI and appends this text.
+    /// Uses the same system prompt as the interactive CLI, and appends a text to it.
     pub fn append_system_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.system_prompt = SystemPrompt::ClaudeCode(Some(prompt.into()));
         self
     }
 
-    /// Sets the model by name or alias (`sonnet`).
+    /// Sets the model, by its name or an alias such as `sonnet`.
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// Sets the model to use while the other one is overloaded.
+    /// Sets the model that the CLI uses while the main model is overloaded.
     pub fn fallback_model(mut self, model: impl Into<String>) -> Self {
         self.fallback_model = Some(model.into());
         self
     }
 
-    /// Limits how many requests to the model one turn may take.
+    /// Limits the number of requests to the model in one turn.
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
         self
     }
 
-    /// Limits the cost of the session, in US dollars.
+    /// Limits the cost of the session. The unit is US dollars.
     pub fn max_budget_usd(mut self, dollars: f64) -> Self {
         self.max_budget_usd = Some(dollars);
         self
     }
 
-    /// Sets whether output of the model is also delivered in pieces, as [`Message::StreamEvent`].
+    /// Sets whether the CLI also sends the model's output in pieces, as [`Message::StreamEvent`].
     ///
     /// [`Message::StreamEvent`]: crate::Message::StreamEvent
     pub fn include_partial_messages(mut self, include: bool) -> Self {
@@ -347,90 +350,94 @@ impl Options {
         self
     }
 
-    /// Adds a subagent. The CLI expects the members `description`, `prompt`, `tools` and `model`.
+    /// Adds a subagent. `definition` is an object with the members that the CLI expects:
+    /// `description`, `prompt`, `tools` and `model`.
     pub fn agent(mut self, name: impl Into<String>, definition: Value) -> Self {
         self.agents.insert(name.into(), definition);
         self
     }
 }
 
-/// The session.
+/// Which session the CLI starts or continues.
 impl Options {
-    /// Resumes an earlier session.
+    /// Resumes an earlier session by its id
+    /// ([`ResultMessage::session_id`](crate::ResultMessage::session_id)).
     pub fn resume(mut self, session_id: impl Into<String>) -> Self {
         self.resume = Some(session_id.into());
         self
     }
 
-    /// Sets whether to resume the latest session of the working directory.
+    /// Sets whether the CLI resumes the latest session of its working directory.
     pub fn continue_conversation(mut self, continues: bool) -> Self {
         self.flags.continue_conversation = continues;
         self
     }
 
-    /// Sets whether a resumed session continues under a new id and leaves the old one unchanged.
+    /// Sets whether a resumed session gets a new id. The original session then stays unchanged.
     pub fn fork_session(mut self, fork: bool) -> Self {
         self.flags.fork_session = fork;
         self
     }
 
-    /// Sets the id of the new session, a UUID.
+    /// Sets the id of the new session, which must be a UUID.
     pub fn session_id(mut self, id: impl Into<String>) -> Self {
         self.session_id = Some(id.into());
         self
     }
 
-    /// Adds settings of the CLI to those of its files: JSON, or the path of a file.
+    /// Adds settings to those that the CLI reads from its settings files. `settings` is JSON text
+    /// or the path of a JSON file.
     pub fn settings(mut self, settings: impl Into<String>) -> Self {
         self.settings = Some(settings.into());
         self
     }
 
-    /// Sets which settings files the CLI reads; an empty list for none. By default it reads all of
-    /// them, including those of the project.
+    /// Sets which settings files the CLI reads; none if the list is empty. By default it reads all
+    /// of them, including the files of the project.
     pub fn setting_sources(mut self, sources: impl IntoIterator<Item = SettingSource>) -> Self {
         self.setting_sources = Some(sources.into_iter().collect());
         self
     }
 
-    /// Adds a directory that tools may access in addition to the working directory.
+    /// Adds a directory that tools may access besides the working directory.
     pub fn add_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.add_dirs.push(directory.into());
         self
     }
 }
 
-/// The process.
+/// The CLI process and its limits.
 impl Options {
-    /// Sets the working directory.
+    /// Sets the working directory of the CLI.
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {
         self.cwd = Some(directory.into());
         self
     }
 
-    /// Adds an environment variable. The CLI inherits the environment of this program.
+    /// Adds a variable to the environment of the CLI, which also inherits the environment of this
+    /// program.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Adds a flag of the CLI that has no method here. `flag` is written without dashes; `value` is
-    /// `None` for a flag without a value.
+    /// Adds a command line flag for which this crate has no method. Write `flag` without the
+    /// leading dashes. `value` is `None` for a flag without a value.
     pub fn extra_arg(mut self, flag: impl Into<String>, value: Option<&str>) -> Self {
         let value = value.map(str::to_owned);
         self.extra_args.push((flag.into(), value));
         self
     }
 
-    /// Sets the executable of the CLI. By default, the PATH and the usual install locations are
-    /// searched.
+    /// Sets the path of the CLI's executable. By default, it is searched on the PATH and in the
+    /// usual install locations.
     pub fn cli_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.cli_path = Some(path.into());
         self
     }
 
-    /// Sets a callback for each line that the CLI writes to stderr. It runs on the task that reads
-    /// stderr and must not block.
+    /// Sets a callback that receives each line that the CLI writes to stderr. It runs on the task
+    /// that reads stderr, so it must not block.
     pub fn stderr(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.stderr = Some(Arc::new(callback));
         self
@@ -443,7 +450,7 @@ impl Options {
         self
     }
 
-    /// Sets the maximum size of one message of the CLI, in bytes. The default is 64 MiB. A longer
+    /// Sets the maximum size of one message of the CLI, in bytes. The default is 64 MiB. A larger
     /// message ends the session with an error.
     pub fn max_buffer_size(mut self, bytes: usize) -> Self {
         self.max_buffer_size = bytes;

@@ -1,14 +1,15 @@
 //! Decides whether the model may use a tool, and answers `can_use_tool`.
 //!
-//! Rules decide first. What no rule decides goes to the callback, or without one to the
-//! [`Interaction`]. Rules name an MCP tool by its server's name in the options and by the CLI's
-//! spelling of the tool, and a built-in tool by its own name.
+//! The rules of the options decide first. If no rule decides, the callback does; without a
+//! callback, the [`Interaction`] does. A rule names an MCP tool by the name that its server has in
+//! the options and by the tool name as the CLI spells it, and a built-in tool by its own name.
 //!
-//! The CLI sends `can_use_tool` only where its own rules do not decide. A `PreToolUse` hook
-//! therefore applies our deny and ask rules to every tool use ([`Permissions::check_rules`]).
+//! The CLI sends `can_use_tool` only if its own rules do not decide. Therefore a `PreToolUse` hook
+//! checks every tool use against the deny and ask rules of the options
+//! ([`Permissions::check_rules`]).
 //!
 //! Invariant: a tool runs only if a rule, the callback, the interaction or the CLI's own rules
-//! allow it. A callback that panics denies.
+//! allow it. If the callback panics, the tool is denied.
 
 mod result;
 #[cfg(test)]
@@ -37,72 +38,75 @@ pub use result::PermissionResult;
 use crate::json_fields::Fields;
 use crate::tool_names::server_tools_pattern;
 
-/// The callback of [`Options::can_use_tool`](crate::Options::can_use_tool).
+/// The callback that [`Options::can_use_tool`](crate::Options::can_use_tool) sets.
 pub(crate) type PermissionCallback =
     Arc<dyn Fn(ToolPermissionRequest) -> BoxFuture<'static, PermissionResult> + Send + Sync>;
 
-/// The server name of built-in tools in permission questions.
+/// Stands for the server name in permission requests about built-in tools.
 const BUILT_IN_SERVER: &str = "claude";
 
-/// Built-in tools that read resources of MCP servers. The CLI runs them without asking.
+/// Built-in tools that read resources of MCP servers. The CLI runs them without asking for
+/// permission.
 const RESOURCE_TOOLS: [&str; 3] = [
     "ListMcpResourcesTool",
     "ReadMcpResourceTool",
     "ReadMcpResourceDirTool",
 ];
 
-/// A request of the CLI for permission to use a tool.
+/// What the CLI tells a permission callback about a tool use.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ToolPermissionRequest {
-    /// The tool as the model spells it: `Bash`, `mcp__calculator__add`.
+    /// The full name of the tool, for example `Bash` or `mcp__calculator__add`.
     pub tool_name: String,
-    /// The arguments of the tool.
+    /// The arguments that the model chose for the tool.
     pub input: Map<String, Value>,
-    /// The name of the tool's MCP server in the options; `None` for built-in tools.
+    /// The name that the tool's MCP server has in the options. `None` for built-in tools.
     pub server: Option<String>,
-    /// The id of the tool use.
+    /// The id of this tool use.
     pub tool_use_id: Option<String>,
-    /// Changes of the CLI's rules that avoid the same request in the future. Pass them to
-    /// [`PermissionResult::with_permissions`].
+    /// Changes to the permission rules of the CLI, after which it would not ask about such a tool
+    /// use again. To make them, pass them to [`PermissionResult::with_permissions`].
     pub suggestions: Vec<Value>,
-    /// The path that the tool may not access, if that caused the request.
+    /// If the CLI asks because of a path: the path that the tool is not allowed to access.
     pub blocked_path: Option<String>,
-    /// Why the CLI asks.
+    /// Why the CLI asks for permission.
     pub decision_reason: Option<String>,
-    /// A short title of the request.
+    /// A short title of the permission request for the user.
     pub title: Option<String>,
-    /// The human-readable name of the tool.
+    /// The name of the tool to show to the user.
     pub display_name: Option<String>,
-    /// A description of the tool use.
+    /// A description of the tool use for the user.
     pub description: Option<String>,
-    /// The id of the subagent that uses the tool.
+    /// The id of the subagent that wants to use the tool. `None` for the main conversation.
     pub agent_id: Option<String>,
-    /// The request as the CLI sent it.
+    /// The whole request as the CLI sent it.
     pub raw: Json,
 }
 
-/// The rules and handlers that decide about tools.
+/// Everything that decides about tool uses: the rules, the callback and the interaction of the
+/// options.
 pub(crate) struct Permissions {
     policy: Policy,
     callback: Option<PermissionCallback>,
     interaction: Option<Arc<dyn Interaction>>,
-    /// The names of the configured servers. An old CLI does not send the server's name with a tool.
+    /// The names of the MCP servers in the options. Needed to find the server of a tool by the
+    /// tool's name, because an old CLI does not send the server's name.
     servers: Vec<String>,
 }
 
-/// Verdict of the rules on a tool use, with the reason.
+/// Whether the deny and ask rules object to a tool use. Holds the reason if they do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleVerdict {
-    /// No rule denies or asks. The CLI decides by its own rules.
+    /// No deny or ask rule matches. The CLI continues with its own rules.
     NoObjection,
-    /// A rule requires permission, even if the CLI would not ask.
+    /// An ask rule matches: permission is required even if the CLI would not ask.
     Ask(String),
-    /// A rule denies the tool.
+    /// A deny rule matches, or the name of the tool's server is invalid.
     Deny(String),
 }
 
-/// A tool in the form that rules match against.
+/// The names of a tool, in the form in which rules are matched against them.
 struct ToolRef {
     tool: ToolId,
     wire: WireName,
@@ -126,7 +130,8 @@ impl Permissions {
         }
     }
 
-    /// Answers `can_use_tool`: the payload of the response, or an error message for the CLI.
+    /// Answers a `can_use_tool` request. Returns the payload of the response, or an error message
+    /// for the CLI.
     pub(crate) async fn can_use_tool(&self, request: Value) -> Result<Value, String> {
         let request = self.parse(&request)?;
         let input = request.input.clone();
@@ -160,8 +165,9 @@ impl Permissions {
         })
     }
 
-    /// Finds the server of a tool by its name: the configured server with the longest matching
-    /// name, or else the server part of the name itself.
+    /// Finds the server of a tool by the tool's name. If several servers of the options match, the
+    /// one with the longest name is returned. If none matches, the part of the tool's name between
+    /// `mcp__` and the next `__` is returned. `None` for built-in tools.
     fn server_of(&self, tool: &str) -> Option<String> {
         let configured = self.servers.iter();
         let matching = configured.filter(|server| raw_tool_name(server, tool).is_some());
@@ -169,7 +175,8 @@ impl Permissions {
         longest.or_else(|| split_wire_name(tool).map(|(server, _)| server.to_owned()))
     }
 
-    /// Checks a tool use against the deny and ask rules, independently of the CLI's own rules.
+    /// Checks a tool use against the deny and ask rules. The CLI's own rules do not affect the
+    /// verdict.
     pub(crate) fn check_rules(
         &self,
         tool: &str,
@@ -198,13 +205,14 @@ impl Permissions {
         denial.unwrap_or_else(|| self.policy.decide_local(tool, input))
     }
 
-    /// Denies a built-in resource tool if a rule denies the whole server whose resources it reads.
+    /// Denies a built-in tool that reads resources if a rule denies all tools of a server whose
+    /// resources the tool would read.
     fn resource_tool_denial(&self, tool: &str, input: &Map<String, Value>) -> Option<Decision> {
         if !RESOURCE_TOOLS.contains(&tool) {
             return None;
         }
         let named = input.get("server").and_then(Value::as_str);
-        // Without a server in the input, the tool reads the resources of all servers.
+        // If the input names no server, the tool reads the resources of all servers.
         let is_read = |server: &&str| {
             named.is_none_or(|named| server_tools_pattern(named) == server_tools_pattern(server))
         };
@@ -308,7 +316,8 @@ impl ToolRef {
     }
 }
 
-/// Strips the prefix `mcp__<server>__` from a tool name.
+/// Returns the tool name without the prefix `mcp__<server>__`. Returns `None` if it has another
+/// prefix.
 fn raw_tool_name<'a>(server: &str, tool: &'a str) -> Option<&'a str> {
     let rest = tool.strip_prefix(server_tools_pattern(server).as_str())?;
     rest.strip_prefix("__")

@@ -1,7 +1,8 @@
 //! Finds the executable of the CLI and starts it.
 //!
-//! Invariant: no process that the CLI started survives its [`RunningProgram`]. This is the only
-//! module of the crate that reads the environment of the current process, which the CLI inherits.
+//! Invariant: when [`RunningProgram`] is dropped, no process that the CLI started survives. This is
+//! the only module of the crate that reads the environment of the current process, which the CLI
+//! inherits.
 
 mod secret_mask;
 mod stderr_tail;
@@ -19,9 +20,9 @@ pub(crate) use stderr_tail::StderrTail;
 use crate::error::Error;
 use crate::options::NOT_INHERITED;
 
-/// File name of the executable.
+/// File name of the CLI's executable.
 const NAME: &str = "claude";
-/// Where installers put the executable, relative to the home directory.
+/// Paths at which installers put the executable, relative to the home directory.
 const HOME_LOCATIONS: [&str; 5] = [
     ".local/bin/claude",
     ".claude/local/claude",
@@ -33,21 +34,21 @@ const SYSTEM_LOCATIONS: [&str; 2] = ["/usr/local/bin/claude", "/opt/homebrew/bin
 
 type Variables = BTreeMap<OsString, OsString>;
 
-/// What is needed to start the CLI.
+/// Everything that is needed to start the CLI.
 pub(crate) struct CliLaunch {
-    /// The executable, if the options name one.
+    /// Path or file name of the executable. `None` to search the PATH and the install locations.
     pub(crate) program: Option<PathBuf>,
     pub(crate) arguments: Vec<OsString>,
-    /// Variables added to the environment of the current process.
+    /// Variables that are added to the environment of the current process.
     pub(crate) variables: Vec<(OsString, OsString)>,
     pub(crate) cwd: Option<PathBuf>,
 }
 
-/// A CLI process that was just started.
+/// A CLI process that was just started, with its streams.
 pub(crate) struct StartedCli {
     pub(crate) child: RunningProgram,
     pub(crate) streams: ProgramStreams,
-    /// Masks the secrets of its environment.
+    /// Masks the secrets in the environment of the process.
     pub(crate) secrets: SecretMask,
 }
 
@@ -106,13 +107,13 @@ fn find(program: Option<&Path>, variables: &Variables) -> Result<PathBuf, Error>
     }
 }
 
-/// Returns the paths to try, in order. A `program` with a directory is the only candidate; a bare
-/// file name is searched on the PATH only; without `program`, the install locations follow the
-/// PATH.
+/// Returns the paths at which the executable is searched, in order. If `program` has a directory,
+/// only that path; if it is a bare file name, only the directories of the PATH. Without `program`,
+/// the PATH and then the install locations.
 fn candidates(program: Option<&Path>, variables: &Variables) -> Vec<PathBuf> {
     let name = match program {
         Some(path) if path.components().count() > 1 || path.is_absolute() => {
-            // Make the path absolute: the CLI may run in another directory.
+            // Make the path absolute, because the CLI may be started in another working directory.
             return vec![std::path::absolute(path).unwrap_or_else(|_| path.to_owned())];
         }
         program => program.unwrap_or(Path::new(NAME)),
@@ -148,7 +149,7 @@ fn to_utf8(text: &OsStr) -> Result<String, String> {
     utf8.ok_or_else(|| format!("{} is not UTF-8; rename it", text.display()))
 }
 
-/// Checks that the added variables are UTF-8 and `cwd` is a directory.
+/// Checks that the variables are valid UTF-8 and that `cwd` is a directory.
 fn check(variables: &[(OsString, OsString)], cwd: Option<&Path>) -> Result<(), Error> {
     let is_utf8 = |text: &OsStr| text.to_str().is_some();
     let mut invalid = variables
@@ -172,7 +173,7 @@ fn check(variables: &[(OsString, OsString)], cwd: Option<&Path>) -> Result<(), E
     }
 }
 
-/// Drops variables that are not UTF-8: the process API takes UTF-8 only.
+/// Drops inherited variables that are not valid UTF-8, because the process API accepts only UTF-8.
 fn utf8_variables(variables: Variables) -> BTreeMap<String, String> {
     let variables = variables.into_iter();
     variables

@@ -40,7 +40,8 @@ pub fn query(prompt: impl Into<Prompt>, options: Options) -> Query {
     }
 }
 
-/// The messages of one prompt. Dropping it early kills the CLI and all processes that it started.
+/// The messages with which the CLI responds to one prompt. Dropping it kills the CLI and all
+/// processes that it started.
 ///
 /// Requests of the CLI (tools, permissions, hooks) are answered even while no messages are read. Up
 /// to 256 MiB of unread messages are queued; beyond that, the query ends with an error.
@@ -49,7 +50,8 @@ pub struct Query {
 }
 
 impl Query {
-    /// Returns the next message; `None` after the CLI has exited or after an error.
+    /// Returns the next message. Returns `None` after the CLI has exited, or after an error was
+    /// returned.
     pub async fn next(&mut self) -> Option<Result<Message, Error>> {
         self.messages.next().await
     }
@@ -97,7 +99,7 @@ async fn start(prompt: &Prompt, options: &Options) -> Result<Control, Error> {
     Ok(control)
 }
 
-/// A prompt: text, or content blocks of the Messages API.
+/// A prompt for the model: a text, or content blocks of the Claude Messages API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt(Value);
 
@@ -107,7 +109,8 @@ impl Prompt {
         Self(blocks.into_iter().collect())
     }
 
-    /// Checks the prompt and returns it as JSON. The CLI would silently skip an invalid block.
+    /// Returns the prompt as JSON. Fails if it contains an invalid block, which the CLI would skip
+    /// without an error.
     pub(crate) fn content(&self) -> Result<&Value, Error> {
         let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
         match &self.0 {

@@ -1,4 +1,4 @@
-//! Patterns for MCP tools, spelled as the CLI spells them in its lists of tools.
+//! Patterns for MCP tools, as the CLI expects them in `--allowedTools` and `--disallowedTools`.
 
 /// Matches every tool of every MCP server.
 pub(crate) const ALL_SERVERS_PATTERN: &str = "mcp__*";

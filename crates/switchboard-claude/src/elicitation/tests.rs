@@ -7,13 +7,13 @@ use switchboard::permission::{PermissionRequest, PermissionResponse};
 
 use super::*;
 
-/// Answers forms with the name Bob and accepts URLs, each after a second.
+/// Waits one second, then accepts each request: forms with the name Bob, and URLs.
 #[derive(Default)]
 struct Bob {
     capabilities: ClientCapabilities,
-    /// Elicitations that are open now.
+    /// Number of elicitations that are being answered now.
     open: AtomicUsize,
-    /// Maximum of `open`.
+    /// Highest value that `open` has had.
     max_open: AtomicUsize,
 }
 

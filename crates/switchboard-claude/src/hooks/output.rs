@@ -1,27 +1,28 @@
-//! The output of a hook and its JSON form.
+//! What a hook returns, and its JSON form.
 
 use serde_json::{Map, Value, json};
 
 use super::HookEvent;
 
-/// The member for values that depend on the event.
+/// Name of the JSON member that holds the values whose meaning depends on the event.
 const SPECIFIC: &str = "hookSpecificOutput";
 
-/// The output of a hook: nothing, or a decision.
+/// What a hook returns to the CLI: nothing, a decision, or additional text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookOutput {
     members: Map<String, Value>,
-    /// Values that depend on the event. Its name is added when the output is sent.
+    /// Values whose meaning depends on the event. The name of the event is added when the output is
+    /// sent.
     specific: Map<String, Value>,
 }
 
 impl HookOutput {
-    /// No output: the CLI continues.
+    /// No decision: the CLI continues as if there were no hook.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Blocks the event. The model sees the reason.
+    /// Blocks what triggered the event. The model sees the reason.
     pub fn block(reason: impl Into<String>) -> Self {
         Self::none()
             .with("decision", "block")
@@ -45,12 +46,12 @@ impl HookOutput {
         Self::permission("deny", reason.into())
     }
 
-    /// Requires permission for the tool ([`HookEvent::PreToolUse`]).
+    /// Makes the CLI ask for permission to use the tool ([`HookEvent::PreToolUse`]).
     pub fn ask(reason: impl Into<String>) -> Self {
         Self::permission("ask", reason.into())
     }
 
-    /// Output for which there is no method here, as the CLI expects it.
+    /// An output for which this crate has no method. `members` are sent to the CLI unchanged.
     pub fn raw(members: Map<String, Value>) -> Self {
         Self {
             members,
@@ -64,17 +65,17 @@ impl HookOutput {
             .with_specific("permissionDecisionReason", reason)
     }
 
-    /// Adds text to the context of the model.
+    /// Adds a text to the context of the model.
     pub fn additional_context(self, text: impl Into<String>) -> Self {
         self.with_specific("additionalContext", text.into())
     }
 
-    /// Replaces the arguments of the tool ([`HookEvent::PreToolUse`]).
+    /// Replaces the arguments with which the tool runs ([`HookEvent::PreToolUse`]).
     pub fn updated_input(self, input: Map<String, Value>) -> Self {
         self.with_specific("updatedInput", Value::Object(input))
     }
 
-    /// Shows the user a message.
+    /// Makes the CLI show a message to the user.
     pub fn system_message(self, text: impl Into<String>) -> Self {
         self.with("systemMessage", text.into())
     }
@@ -89,7 +90,7 @@ impl HookOutput {
         self
     }
 
-    /// Builds the payload of the response.
+    /// Builds the payload of the response to `hook_callback`.
     pub(super) fn into_json(self, event: &HookEvent) -> Value {
         let Self {
             mut members,

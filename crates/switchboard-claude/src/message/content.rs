@@ -5,23 +5,23 @@ use switchboard::mcp::Json;
 
 use crate::json_fields::Fields;
 
-/// One block of a message.
+/// One content block of a message. A message has a list of them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ContentBlock {
     /// Text.
     Text(TextBlock),
-    /// Thinking of the model.
+    /// Reasoning of the model before its answer.
     Thinking(ThinkingBlock),
-    /// A tool use requested by the model.
+    /// The model requests to run a tool.
     ToolUse(ToolUseBlock),
-    /// The result of a tool.
+    /// The result of a tool that the model requested.
     ToolResult(ToolResultBlock),
-    /// A block of another type.
+    /// A block of a type that this crate does not know, as the CLI sent it.
     Unknown(Json),
 }
 
-/// Text.
+/// A text block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextBlock {
@@ -29,42 +29,42 @@ pub struct TextBlock {
     pub text: String,
 }
 
-/// Thinking of the model.
+/// Reasoning of the model before its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThinkingBlock {
-    /// The thinking.
+    /// The text of the reasoning.
     pub thinking: String,
-    /// Signature with which the API verifies its own thinking.
+    /// A signature with which the Claude API later verifies that it produced this block.
     pub signature: String,
 }
 
-/// A tool use requested by the model.
+/// A request of the model to run a tool.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolUseBlock {
-    /// The id of this tool use. Its result carries the same id.
+    /// The id of this tool use. The [`ToolResultBlock`] with its result carries the same id.
     pub id: String,
-    /// The name of the tool: `Read`, `mcp__calculator__add`.
+    /// The name of the tool, for example `Read` or `mcp__calculator__add`.
     pub name: String,
-    /// The arguments of the tool.
+    /// The arguments that the model chose for the tool.
     pub input: Value,
 }
 
-/// The result of a tool.
+/// The result of a tool that the model requested.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolResultBlock {
-    /// The id of the tool use.
+    /// The id of the tool use that this result belongs to.
     pub tool_use_id: String,
-    /// A string, a list of blocks, or null.
+    /// What the tool returned: a string, a list of blocks, or null.
     pub content: Value,
     /// Whether the tool failed.
     pub is_error: bool,
 }
 
 impl ToolResultBlock {
-    /// The text of the result. Text blocks are joined with line breaks.
+    /// The text of the result. If the result is a list, joins its text blocks with line breaks.
     pub fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -80,7 +80,7 @@ impl ToolResultBlock {
 }
 
 impl ContentBlock {
-    /// The text, if this is a text block.
+    /// Returns the text if this is a text block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(block) => Some(&block.text),
@@ -88,7 +88,7 @@ impl ContentBlock {
         }
     }
 
-    /// The tool use, if this block is one.
+    /// Returns the tool use if this is a tool use block.
     pub fn as_tool_use(&self) -> Option<&ToolUseBlock> {
         match self {
             Self::ToolUse(block) => Some(block),
@@ -96,7 +96,7 @@ impl ContentBlock {
         }
     }
 
-    /// The tool result, if this block is one.
+    /// Returns the tool result if this is a tool result block.
     pub fn as_tool_result(&self) -> Option<&ToolResultBlock> {
         match self {
             Self::ToolResult(block) => Some(block),
@@ -134,7 +134,8 @@ impl ContentBlock {
     }
 }
 
-/// Parses the content of a message: a list of blocks, or a plain string.
+/// Parses the content of a message: a list of blocks, or a plain string, which becomes one text
+/// block.
 pub(super) fn parse(message: Fields<'_>) -> Vec<ContentBlock> {
     match message.text("content") {
         Some(text) => vec![ContentBlock::text(text)],
@@ -145,7 +146,7 @@ pub(super) fn parse(message: Fields<'_>) -> Vec<ContentBlock> {
     }
 }
 
-/// Joins the text of all blocks; `None` if there is no text block.
+/// Joins the texts of all text blocks. Returns `None` if there is no text block.
 pub(super) fn joined_text(blocks: &[ContentBlock]) -> Option<String> {
     let mut texts = blocks.iter().filter_map(ContentBlock::as_text).peekable();
     texts.peek()?;

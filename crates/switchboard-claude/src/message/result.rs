@@ -1,21 +1,22 @@
-//! The result message, which ends a turn: outcome, usage, cost and denials.
+//! The result message, which ends a turn: outcome, token usage, cost and denied tool uses.
 
 use serde_json::{Map, Value};
 use switchboard::mcp::Json;
 
 use crate::json_fields::Fields;
 
-/// The message that ends a turn.
+/// The message that ends a turn and summarizes it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResultMessage {
     /// `success`, `error_during_execution`, `error_max_turns`, `error_max_budget_usd` and others.
     pub subtype: String,
-    /// Whether the turn failed. A failure of the API has the subtype `success` and sets this field.
+    /// Whether the turn failed. If a request to the model failed, `subtype` is `success`
+    /// nevertheless, and only this field is set.
     pub is_error: bool,
     /// The last text of the model.
     pub result: Option<String>,
-    /// Error messages.
+    /// Descriptions of the errors that made the turn fail. Empty if there are none.
     pub errors: Vec<String>,
     /// Number of requests to the model.
     pub num_turns: u64,
@@ -23,47 +24,48 @@ pub struct ResultMessage {
     pub duration_ms: u64,
     /// Time spent waiting for the API, in milliseconds.
     pub duration_api_ms: u64,
-    /// Cost of the session so far, in US dollars.
+    /// Cost of the whole session up to now, in US dollars.
     pub total_cost_usd: Option<f64>,
-    /// Tokens used.
+    /// The tokens that the turn used.
     pub usage: Usage,
-    /// Usage per model, as the CLI reports it.
+    /// Token usage and cost per model, as the CLI reports them.
     pub model_usage: Map<String, Value>,
-    /// The tool uses that were denied.
+    /// The tool uses that were denied in this turn.
     pub permission_denials: Vec<PermissionDenial>,
-    /// The answer in the form of the requested JSON Schema.
+    /// The answer as JSON that matches the schema of
+    /// [`Options::json_schema`](crate::Options::json_schema).
     pub structured_output: Option<Value>,
-    /// Why the model stopped.
+    /// Why the model stopped to generate, for example `end_turn`.
     pub stop_reason: Option<String>,
     /// Why the turn ended: `completed`, `api_error`, `aborted_tools` and others.
     pub terminal_reason: Option<String>,
-    /// The id of the session, for [`Options::resume`].
+    /// The id of the session. Pass it to [`Options::resume`] to continue the session.
     ///
     /// [`Options::resume`]: crate::Options::resume
     pub session_id: String,
-    /// The id of this message.
+    /// The id of this message, a UUID.
     pub uuid: Option<String>,
-    /// The message as the CLI sent it.
+    /// The whole message as the CLI sent it.
     pub raw: Json,
 }
 
-/// Token usage.
+/// How many tokens were used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Input tokens that were not read from the cache.
+    /// Input tokens that were neither read from nor written to the prompt cache.
     pub input_tokens: u64,
     /// Output tokens.
     pub output_tokens: u64,
-    /// Input tokens written to the cache.
+    /// Input tokens that were written to the prompt cache.
     pub cache_creation_input_tokens: u64,
-    /// Input tokens read from the cache.
+    /// Input tokens that were read from the prompt cache.
     pub cache_read_input_tokens: u64,
     /// The usage as the CLI sent it; `null` if it sent none.
     pub raw: Json,
 }
 
-/// A tool use that was denied.
+/// A tool use that was denied, so that the tool did not run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PermissionDenial {
@@ -71,7 +73,7 @@ pub struct PermissionDenial {
     pub tool_name: String,
     /// The id of the tool use.
     pub tool_use_id: String,
-    /// The arguments of the tool.
+    /// The arguments that the model chose for the tool.
     pub tool_input: Value,
 }
 
@@ -99,14 +101,14 @@ impl ResultMessage {
         }
     }
 
-    /// Whether the turn succeeded.
+    /// Whether the turn succeeded: no error is reported and `subtype` is `success`.
     pub fn is_success(&self) -> bool {
         self.subtype == "success" && !self.is_error
     }
 }
 
 impl Usage {
-    /// Parses the member `usage` of a message.
+    /// Parses the member `usage` of a message. Missing counts are 0.
     pub(super) fn parse(message: Fields<'_>) -> Self {
         let usage = message.nested("usage");
         Self {

@@ -1,42 +1,42 @@
-//! System messages: information about the session.
+//! System messages, with which the CLI reports on the session.
 
 use serde_json::Value;
 use switchboard::mcp::Json;
 
 use crate::json_fields::Fields;
 
-/// Information about the session.
+/// A report of the CLI on the session: its setup, a status, a retry, a compaction.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SystemMessage {
-    /// The kind of information: `init`, `status`, `api_retry`, `compact_boundary` and many others.
+    /// What the message reports: `init`, `status`, `api_retry`, `compact_boundary` and many others.
     pub subtype: String,
-    /// The setup of the session, if the subtype is `init`. The CLI sends it at the start of every
-    /// turn.
+    /// The setup of the session. `None` unless the subtype is `init`, which the CLI sends at the
+    /// start of every turn.
     pub init: Option<Box<Init>>,
     /// The id of the session.
     pub session_id: String,
-    /// The id of this message.
+    /// The id of this message, a UUID.
     pub uuid: Option<String>,
-    /// The message as the CLI sent it.
+    /// The whole message as the CLI sent it.
     pub raw: Json,
 }
 
-/// The setup of a session.
+/// The setup of a session: what the CLI offers to the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Init {
     /// The id of the session.
     pub session_id: String,
-    /// The working directory.
+    /// The working directory of the session.
     pub cwd: String,
     /// The names of the tools that the model can use.
     pub tools: Vec<String>,
-    /// The MCP servers and their status.
+    /// The MCP servers and their status at the start of the turn.
     pub mcp_servers: Vec<InitServer>,
-    /// The model.
+    /// The name of the model.
     pub model: String,
-    /// The permission mode.
+    /// The permission mode, as in [`PermissionMode::as_str`](crate::PermissionMode::as_str).
     pub permission_mode: String,
     /// The version of the CLI.
     pub version: String,
@@ -44,7 +44,7 @@ pub struct Init {
     pub slash_commands: Vec<String>,
     /// The names of the subagents.
     pub agents: Vec<String>,
-    /// Optional features of this version of the CLI.
+    /// Optional features that this version of the CLI supports.
     pub capabilities: Vec<String>,
 }
 
@@ -52,11 +52,11 @@ pub struct Init {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InitServer {
-    /// The name in the options.
+    /// The name of the server in the options.
     pub name: String,
     /// `connected`, `pending`, `failed`, `needs-auth` or `disabled`.
     pub status: String,
-    /// Where the server was configured.
+    /// Where the server was configured, if the CLI reports it.
     pub source: Option<String>,
 }
 

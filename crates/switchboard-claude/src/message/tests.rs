@@ -82,7 +82,7 @@ fn plain_string_content_is_one_block() {
 
 #[test]
 fn result_has_usage_cost_and_denials() {
-    // As in the output of the CLI, `type` is not the first member.
+    // `type` is not the first member, as in the real output of the CLI.
     let message = parse(&json!({
         "duration_api_ms": 102, "stop_reason": "end_turn", "session_id": "s-1",
         "total_cost_usd": 0.000_888,

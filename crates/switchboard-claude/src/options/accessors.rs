@@ -1,4 +1,5 @@
-//! Derives the parts of a connection from the options: in-process servers, permissions and hooks.
+//! Derives the parts of a connection from the options: in-process servers, permission rules and
+//! hooks.
 
 use switchboard::in_process::ServerInstance;
 
@@ -7,7 +8,7 @@ use crate::hooks::Hooks;
 use crate::permission::Permissions;
 
 impl Options {
-    /// The in-process servers with their names.
+    /// The in-process servers of the options, with their names.
     pub(crate) fn in_process_servers(&self) -> Vec<(String, ServerInstance)> {
         let servers = self.servers.iter();
         servers
@@ -15,7 +16,8 @@ impl Options {
             .collect()
     }
 
-    /// The names of the in-process servers whose tools are always loaded.
+    /// The names of the in-process servers that are configured with
+    /// [`McpServerConfig::always_load`](crate::McpServerConfig::always_load).
     pub(crate) fn always_loaded_servers(&self) -> impl Iterator<Item = String> {
         let servers = self.servers.iter();
         let always_loaded =
@@ -32,12 +34,13 @@ impl Options {
         )
     }
 
-    /// Whether the CLI should send `can_use_tool` requests.
+    /// Whether the options contain anything that can answer `can_use_tool` requests of the CLI.
     pub(crate) fn answers_permissions(&self) -> bool {
         self.can_use_tool.is_some() || self.interaction.is_some() || !self.rules.is_empty()
     }
 
-    /// The hooks of the user. If there are rules, adds a hook that applies them to every tool use.
+    /// The hooks of the options. If there are rules, also a hook that checks every tool use against
+    /// them.
     pub(crate) fn hooks_with_rules(&self) -> Hooks {
         let hooks = self.hooks.clone();
         if self.rules.is_empty() {

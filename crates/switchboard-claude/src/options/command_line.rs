@@ -1,8 +1,8 @@
 //! Turns options into the arguments, temporary files and environment of the CLI.
 //!
-//! Invariant: no value can be parsed as a flag. Values that may contain secrets or are very long
-//! (settings, server entries, long prompts) go into temporary files that only the current user can
-//! read.
+//! Invariant: the CLI cannot mistake a value for a flag. Values that may contain secrets or are
+//! very long (settings, server entries, long prompts) are written to temporary files that only the
+//! current user can read.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -14,23 +14,25 @@ use super::values::{PermissionMode, SettingSource};
 use super::{Options, SystemPrompt};
 use crate::tool_names::{ALL_SERVERS_PATTERN, server_tools_pattern};
 
-/// Longer prompts go into a file: Linux limits a single argument to 128 KiB.
+/// Maximum length of a prompt that is passed as an argument, in bytes. A longer prompt is passed in
+/// a file, because Linux limits a single argument to 128 KiB.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-/// Variables that the CLI must not inherit. With `CLAUDECODE` set, it assumes that another CLI
-/// started it.
+/// Environment variables that the CLI must not inherit. With `CLAUDECODE` set, the CLI assumes that
+/// it was started by another CLI.
 pub(crate) const NOT_INHERITED: [&str; 1] = ["CLAUDECODE"];
 
-/// The arguments of the CLI and the files that they name.
+/// The arguments of the CLI, and the temporary files whose paths they contain.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLine {
     pub(crate) arguments: Vec<OsString>,
-    /// Deleted on drop. Keep them until the CLI has exited: it may read them again.
+    /// Deletes the files when it is dropped. Keep it until the CLI has exited, because the CLI may
+    /// read them again.
     files: Vec<TempPath>,
 }
 
 impl Options {
-    /// Builds the arguments and writes the files that they name.
+    /// Builds the arguments and writes the temporary files whose paths they contain.
     pub(crate) fn command_line(&self) -> io::Result<CommandLine> {
         let mut line = CommandLine::default();
         line.pair("--output-format", "stream-json");
@@ -52,12 +54,12 @@ impl Options {
         Ok(line)
     }
 
-    /// Returns the variables to add to the inherited environment. Those of [`Options::env`] take
-    /// precedence.
+    /// Returns the variables that are added to the inherited environment. Values of
+    /// [`Options::env`] override all others.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         let defaults = [
             ("CLAUDE_CODE_ENTRYPOINT", "sdk-rs"),
-            // Makes the CLI send `session_state_changed` messages.
+            // Makes the CLI report its session state in `session_state_changed` messages.
             ("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1"),
         ];
         let defaults = defaults.map(|(name, value)| (OsString::from(name), OsString::from(value)));
@@ -95,7 +97,8 @@ impl Options {
             .iter()
             .any(|tool| tool == ALL_SERVERS_PATTERN)
         {
-            // Keep the pattern too: it also covers servers that are not in these options.
+            // Keep `mcp__*` besides the pattern of each server: it also matches servers that are
+            // not in these options.
             disallowed.push(ALL_SERVERS_PATTERN.to_owned());
         }
         if !disallowed.is_empty() {
@@ -103,8 +106,8 @@ impl Options {
         }
     }
 
-    /// Replaces the pattern for all servers by one pattern per server. The CLI does not accept the
-    /// former in `--allowedTools`.
+    /// Replaces `mcp__*` by one pattern for each server of the options, because the CLI does not
+    /// accept `mcp__*` in `--allowedTools`.
     fn expand_wildcards(&self, tools: &[String]) -> Vec<String> {
         let mut expanded = Vec::new();
         for tool in tools {
@@ -176,8 +179,9 @@ impl Options {
         Ok(())
     }
 
-    /// Writes the external servers. In-process servers are declared in `initialize` instead: if
-    /// they were on the command line, the CLI would query them before it receives their manifests.
+    /// Writes the external servers to the file for `--mcp-config`. In-process servers are declared
+    /// in `initialize` instead: the CLI would query servers from the command line before it
+    /// receives their manifests.
     fn add_servers(&self, line: &mut CommandLine) -> io::Result<()> {
         let external = self.servers.iter();
         let external = external.filter(|(_, config)| config.instance().is_none());
@@ -201,7 +205,8 @@ impl CommandLine {
         self.arguments.push(flag.into());
     }
 
-    /// Adds a flag and its value. A value that starts with `-` is joined with `=`.
+    /// Adds a flag and its value. If the value starts with `-`, adds a single argument,
+    /// `flag=value`.
     fn pair(&mut self, flag: &str, value: impl AsRef<OsStr>) {
         let value = value.as_ref();
         if value.as_encoded_bytes().first() == Some(&b'-') {
@@ -234,7 +239,8 @@ impl CommandLine {
         Ok(())
     }
 
-    /// Writes a temporary file with mode 0600 and returns its path.
+    /// Writes a temporary file with mode 0600 and returns its path. `label` becomes part of the
+    /// file name.
     fn file(&mut self, label: &str, content: &str) -> io::Result<OsString> {
         let mut file = tempfile::Builder::new()
             .prefix(&format!("switchboard-{label}-"))

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::Options;
 
 impl Options {
-    /// Builds the request. `manifests` maps names of in-process servers to their manifests; the CLI
-    /// asks servers without a manifest itself.
+    /// Builds the fields of the request. `manifests` contains the manifests of in-process servers
+    /// by server name. The CLI sends `initialize` and `tools/list` to the other in-process servers.
     pub(crate) fn initialize_request(&self, manifests: Map<String, Value>) -> Map<String, Value> {
         let mut request = Map::new();
         let mut put = |key: &str, value: Value| request.insert(key.to_owned(), value);
@@ -36,7 +36,8 @@ impl Options {
             .map(|(name, _)| name.as_str())
     }
 
-    /// The settings of each in-process server. They contain at least the timeout of a call.
+    /// Returns the settings of each in-process server. Each contains at least the timeout for tool
+    /// calls.
     fn in_process_settings(&self) -> Value {
         let servers = self.servers.iter();
         let servers = servers.filter(|(_, config)| config.instance().is_some());

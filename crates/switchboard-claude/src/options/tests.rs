@@ -17,7 +17,7 @@ fn arguments(options: &Options) -> Vec<String> {
         .collect()
 }
 
-/// Returns the values of a flag.
+/// Returns all values of a flag in the arguments of the CLI.
 fn values(options: &Options, flag: &str) -> Vec<String> {
     let all = arguments(options);
     let pairs = all.iter().zip(all.iter().skip(1));

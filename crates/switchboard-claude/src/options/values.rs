@@ -2,28 +2,28 @@
 
 use std::fmt;
 
-/// Which tools need permission.
+/// Decides for which tools the CLI asks for permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionMode {
-    /// Every tool needs permission that no rule of the CLI allows or denies.
+    /// A tool needs permission unless the rules of the CLI allow or deny it.
     Default,
-    /// Like `Default`, but file edits run without asking.
+    /// Like `Default`, but tools may edit files without permission.
     AcceptEdits,
     /// The model only plans. Tools that change something do not run.
     Plan,
-    /// No tool needs permission: every tool runs without asking. For sandboxes only.
+    /// Every tool runs without permission. Use it only in a sandbox.
     BypassPermissions,
-    /// The CLI never asks. Tools that need permission are denied.
+    /// The CLI never asks for permission. It denies the tools for which it would ask.
     DontAsk,
-    /// A model decides whether a tool use is permitted.
+    /// A model decides for each tool use whether it is permitted.
     Auto,
-    /// A mode that this crate does not know.
+    /// A mode that this crate does not know. Holds its name.
     Other(String),
 }
 
 impl PermissionMode {
-    /// The CLI's spelling of the mode.
+    /// The name of the mode in the control protocol and on the command line.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Default => "default",
@@ -60,20 +60,20 @@ impl From<&str> for PermissionMode {
     }
 }
 
-/// A settings file of the CLI.
+/// One of the settings files that the CLI reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SettingSource {
-    /// The user's settings.
+    /// The settings of the user, for all projects.
     User,
-    /// The project's settings.
+    /// The settings of the project, for all its users.
     Project,
-    /// The user's settings for this project.
+    /// The user's own settings for the project.
     Local,
 }
 
 impl SettingSource {
-    /// The CLI's spelling of the source.
+    /// The name of the source on the command line of the CLI.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",

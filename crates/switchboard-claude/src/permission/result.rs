@@ -1,17 +1,18 @@
-//! The decision of a permission callback and its JSON form.
+//! What a permission callback decides, and its JSON form.
 
 use serde_json::{Map, Value, json};
 
-/// The decision whether a tool may be used.
+/// Whether the model may use a tool.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PermissionResult {
     /// The tool may run.
     #[non_exhaustive]
     Allow {
-        /// Replaces the arguments that the model chose.
+        /// Arguments for the tool instead of those that the model chose. `None` keeps them.
         updated_input: Option<Map<String, Value>>,
-        /// Changes of the CLI's rules, for example from [`ToolPermissionRequest::suggestions`].
+        /// Changes to make to the permission rules of the CLI, for example from
+        /// [`ToolPermissionRequest::suggestions`].
         ///
         /// [`ToolPermissionRequest::suggestions`]: crate::ToolPermissionRequest::suggestions
         updated_permissions: Vec<Value>,
@@ -19,15 +20,15 @@ pub enum PermissionResult {
     /// The tool must not run.
     #[non_exhaustive]
     Deny {
-        /// The reason, which the model sees.
+        /// The reason for the denial, which the model sees.
         message: String,
-        /// Whether to end the whole turn.
+        /// Whether the denial also ends the turn.
         interrupt: bool,
     },
 }
 
 impl PermissionResult {
-    /// Allows the tool.
+    /// Allows the tool with the arguments that the model chose.
     pub fn allow() -> Self {
         Self::Allow {
             updated_input: None,
@@ -35,7 +36,7 @@ impl PermissionResult {
         }
     }
 
-    /// Allows the tool with other arguments than the model chose.
+    /// Allows the tool, but replaces the arguments that the model chose.
     pub fn allow_with(input: Map<String, Value>) -> Self {
         Self::Allow {
             updated_input: Some(input),
@@ -43,7 +44,7 @@ impl PermissionResult {
         }
     }
 
-    /// Denies the tool. The model sees the message.
+    /// Denies the tool. The model sees `message` as the reason.
     pub fn deny(message: impl Into<String>) -> Self {
         Self::Deny {
             message: message.into(),
@@ -51,7 +52,7 @@ impl PermissionResult {
         }
     }
 
-    /// Also changes the CLI's rules. Has no effect on a denial.
+    /// Also changes the permission rules of the CLI. Has no effect on a denial.
     pub fn with_permissions(mut self, changes: impl IntoIterator<Item = Value>) -> Self {
         if let Self::Allow {
             updated_permissions,
@@ -63,7 +64,7 @@ impl PermissionResult {
         self
     }
 
-    /// Also ends the whole turn. Has no effect if the tool is allowed.
+    /// Makes a denial also end the turn. Has no effect if the tool is allowed.
     pub fn and_interrupt(mut self) -> Self {
         if let Self::Deny { interrupt, .. } = &mut self {
             *interrupt = true;
@@ -71,7 +72,8 @@ impl PermissionResult {
         self
     }
 
-    /// Builds the payload of the response. The CLI requires the input even if it is unchanged.
+    /// Builds the payload of the response to `can_use_tool`. `input` is what the CLI sent; the
+    /// response must contain it even if the decision does not change it.
     pub(super) fn into_json(self, input: Map<String, Value>) -> Value {
         let mut payload = Map::new();
         let mut put = |key: &str, value: Value| payload.insert(key.to_owned(), value);

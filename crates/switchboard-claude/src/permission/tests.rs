@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Gives every question the same answer and records the questions.
+/// Answers every permission request in the same way and records the requests.
 struct FixedAnswer {
     answer: PermissionResponse,
     questions: Questions,
@@ -24,7 +24,7 @@ impl Interaction for FixedAnswer {
     }
 }
 
-/// The recorded questions.
+/// The permission requests that were recorded.
 type Questions = Arc<Mutex<Vec<String>>>;
 
 fn interaction(answer: PermissionResponse) -> (Option<Arc<dyn Interaction>>, Questions) {

@@ -1,19 +1,21 @@
-//! Masks secret values of the environment in error messages.
+//! Masks secrets from the environment of the CLI in error messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A variable whose name contains one of these holds a secret.
+/// If the name of a variable contains one of these, in any case, its value is a secret.
 const SECRET_NAME_PARTS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
-/// Shorter values are not masked: they could be a word of any message.
+/// Minimum length of a masked value, in bytes. Shorter values are not masked, because they could be
+/// ordinary words of a message.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// The secret values, longest first, because one may be a prefix of another.
+/// The values to mask, longest first: a value may be the beginning of a longer one, which must be
+/// masked first.
 #[derive(Clone, Default)]
 pub(crate) struct SecretMask(Arc<[String]>);
 
 impl SecretMask {
-    /// Collects the secrets of an environment by the names of its variables.
+    /// Collects the values of those variables whose names indicate a secret.
     pub(crate) fn from_env(variables: &BTreeMap<String, String>) -> Self {
         let is_secret = |name: &str| {
             let name = name.to_ascii_uppercase();
@@ -33,8 +35,8 @@ impl SecretMask {
         self.0.iter().fold(text.to_owned(), mask)
     }
 
-    /// Like [`SecretMask::mask`], for a text whose beginning was cut off. Also removes the end of a
-    /// secret that the cut went through.
+    /// Like [`SecretMask::mask`], for a text whose beginning was cut off. If the text starts with
+    /// the end of a secret, removes that part.
     pub(crate) fn mask_truncated(&self, text: &str) -> String {
         let suffixes = self.0.iter().flat_map(|secret| {
             let inner = secret.char_indices().skip(1);

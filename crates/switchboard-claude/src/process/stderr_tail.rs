@@ -1,7 +1,8 @@
 //! Reads the stderr of the CLI, passes each line to a callback and keeps the last lines.
 //!
-//! A task reads stderr without pause, so that the CLI never blocks on it. Invariant: at most
-//! [`KEPT_BYTES`] are kept, and [`StderrTail::last_lines`] contains no secret of the environment.
+//! A task reads stderr all the time, so that the CLI never blocks when it writes to stderr.
+//! Invariant: at most [`KEPT_BYTES`] are kept, and [`StderrTail::last_lines`] contains no secret of
+//! the environment.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,27 +16,28 @@ use tokio_util::task::TaskTracker;
 use super::SecretMask;
 use crate::options::StderrCallback;
 
-/// How many lines an error message shows.
+/// Maximum number of lines that [`StderrTail::last_lines`] returns.
 const SHOWN_LINES: usize = 12;
 const KEPT_BYTES: usize = 16 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The callback receives longer lines in pieces of this size.
+/// Maximum length of a line that the callback receives, in bytes. A longer line is passed in
+/// pieces.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// The last bytes of stderr, shared with the task that reads them.
+/// The last bytes of stderr. Clones share them with the task that reads stderr.
 #[derive(Clone, Debug)]
 pub(crate) struct StderrTail {
     buffer: Arc<Mutex<TailBuffer>>,
     secrets: SecretMask,
     drained: CancellationToken,
-    /// Tracks the reading task, which ends with the CLI.
+    /// Contains the task that reads stderr. It ends when the CLI has closed stderr.
     tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
 struct TailBuffer {
     bytes: VecDeque<u8>,
-    /// Whether earlier bytes were dropped.
+    /// Whether bytes before `bytes` were dropped.
     is_cut: bool,
 }
 
@@ -71,7 +73,7 @@ impl StderrTail {
                 break;
             }
             self.keep(read);
-            // A callback that panics is not called again.
+            // If the callback panics, `push` returns `None`, and the callback is not called again.
             forwarder = forwarder.and_then(|forwarder| forwarder.push(read));
         }
         if let Some(forwarder) = forwarder {
@@ -87,12 +89,13 @@ impl StderrTail {
         buffer.is_cut |= excess > 0;
     }
 
-    /// Waits for the end of the stream.
+    /// Waits until stderr has ended and was read completely.
     pub(crate) async fn drained(&self) {
         self.drained.cancelled().await;
     }
 
-    /// Returns the last lines, safe to print. Empty if the CLI wrote nothing.
+    /// Returns the last lines of stderr, with secrets masked and control characters removed. Empty
+    /// if the CLI wrote nothing.
     pub(crate) fn last_lines(&self) -> String {
         let (bytes, is_cut) = {
             let buffer = self.lock();
@@ -102,13 +105,14 @@ impl StderrTail {
         let text = String::from_utf8_lossy(&bytes);
         let text = if is_cut {
             let text = self.secrets.mask_truncated(&text);
-            // The first line may have lost its beginning.
+            // The beginning of the first line may be missing. Drop that line unless it is the only
+            // one.
             let complete = text.split_once('\n').map(|(_, rest)| rest.to_owned());
             complete.unwrap_or(text)
         } else {
             self.secrets.mask(&text)
         };
-        // Removing control characters may join the parts of a secret: mask again.
+        // Mask again: removing control characters may have joined the parts of a secret.
         let text = self.secrets.mask(&sanitize(&text));
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         let lines: Vec<_> = lines.collect();
@@ -121,8 +125,8 @@ impl StderrTail {
     }
 }
 
-/// Splits stderr into lines and passes them to the callback. Methods return `None` after a panic of
-/// the callback.
+/// Splits stderr into lines and passes them to the callback. If the callback panics, the methods
+/// consume the forwarder and return `None`.
 struct LineForwarder {
     callback: StderrCallback,
     partial: Vec<u8>,

@@ -1,7 +1,7 @@
-//! Configuration of a server and its JSON form for the CLI.
+//! The configuration of an MCP server and its JSON form for the CLI.
 //!
-//! Invariant: `Debug` prints no argument, no header and no environment value, and of a URL only
-//! host and path. Only [`McpServerConfig::to_json`] writes them out, for the CLI.
+//! Invariant: `Debug` prints no argument, header or environment value, and no query, fragment or
+//! credentials of a URL. Only [`McpServerConfig::to_json`] writes these values out, for the CLI.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use switchboard::in_process::ServerInstance;
 use switchboard_config::Secret;
 
-/// How much longer than `call_timeout` the CLI waits for a tool of an in-process server, so that it
-/// receives our timeout error before its own fires.
+/// How much longer than `call_timeout` the CLI waits for a tool of an in-process server. The
+/// timeout error of this crate therefore reaches the CLI before its own timeout expires.
 const CLI_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
-/// The shortest call timeout that the CLI accepts.
+/// Minimum of the call timeout; the CLI does not accept a shorter one.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Configuration of an MCP server: a program, a URL, or an in-process server.
@@ -35,7 +35,7 @@ pub struct McpServerConfig {
     always_load: bool,
 }
 
-/// How the CLI reaches a server.
+/// How the CLI reaches a server, with the settings for that.
 #[derive(Clone)]
 enum ServerKind {
     Stdio {
@@ -55,7 +55,7 @@ struct RemoteServer {
 }
 
 impl McpServerConfig {
-    /// A program that the CLI starts and talks to over stdin and stdout.
+    /// Configures a server that the CLI starts as a process and talks to over stdin and stdout.
     pub fn stdio(
         command: impl Into<String>,
         args: impl IntoIterator<Item = impl Into<String>>,
@@ -67,17 +67,17 @@ impl McpServerConfig {
         })
     }
 
-    /// A remote server with the streamable HTTP transport.
+    /// Configures a remote server with the streamable HTTP transport.
     pub fn http(url: impl Into<String>) -> Self {
         Self::new(ServerKind::Http(RemoteServer::new(url)))
     }
 
-    /// A remote server with the HTTP+SSE transport of protocol version 2024-11-05.
+    /// Configures a remote server with the HTTP+SSE transport of protocol version 2024-11-05.
     pub fn sse(url: impl Into<String>) -> Self {
         Self::new(ServerKind::Sse(RemoteServer::new(url)))
     }
 
-    /// An in-process server. It outlives the CLI.
+    /// Configures a server that runs in this process. It continues to exist when the CLI exits.
     pub fn sdk(server: impl Into<ServerInstance>) -> Self {
         Self::new(ServerKind::Sdk(server.into()))
     }
@@ -90,8 +90,8 @@ impl McpServerConfig {
         }
     }
 
-    /// Adds a variable to the environment of the server's process. Has no effect on other kinds of
-    /// servers.
+    /// Adds a variable to the environment of the server's process. Has no effect on remote and
+    /// in-process servers.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let ServerKind::Stdio { env, .. } = &mut self.kind {
             env.insert(name.into(), Secret::new(value));
@@ -99,7 +99,8 @@ impl McpServerConfig {
         self
     }
 
-    /// Adds a header to every request to a remote server. Has no effect on other kinds of servers.
+    /// Adds a header to every request to a remote server. Has no effect on stdio and in-process
+    /// servers.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let ServerKind::Http(remote) | ServerKind::Sse(remote) = &mut self.kind {
             remote.headers.insert(name.into(), Secret::new(value));
@@ -107,14 +108,15 @@ impl McpServerConfig {
         self
     }
 
-    /// Sets how long the CLI waits for a tool call, at least one second.
+    /// Sets how long the CLI waits for a call of a tool of this server. A timeout of less than one
+    /// second is raised to one second.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout.max(MIN_TIMEOUT));
         self
     }
 
-    /// Loads the tools into the context of the model from the start. The first turn then waits
-    /// briefly for the server to connect.
+    /// Makes the CLI load the server's tools into the context of the model from the start. The
+    /// first turn then waits briefly until the server is connected.
     pub fn always_load(mut self) -> Self {
         self.always_load = true;
         self
@@ -124,7 +126,7 @@ impl McpServerConfig {
         self.always_load
     }
 
-    /// The server itself, if it is in-process.
+    /// The server, if it is in-process; otherwise `None`.
     pub(crate) fn instance(&self) -> Option<&ServerInstance> {
         match &self.kind {
             ServerKind::Sdk(instance) => Some(instance),
@@ -132,7 +134,8 @@ impl McpServerConfig {
         }
     }
 
-    /// Sets the timeout of an in-process server that has none: `call_timeout` plus a margin.
+    /// If the server is in-process and has no timeout, sets its timeout to `call_timeout` plus
+    /// `CLI_TIMEOUT_MARGIN`.
     pub(crate) fn with_default_timeout(&self, call_timeout: Duration) -> Self {
         let config = self.clone();
         match (&self.kind, self.timeout) {
@@ -143,7 +146,8 @@ impl McpServerConfig {
         }
     }
 
-    /// Builds the entry for `--mcp-config` and `mcp_set_servers`, secrets included.
+    /// Builds the entry of the server for `--mcp-config` and `mcp_set_servers`. The entry contains
+    /// secrets in plain text.
     pub(crate) fn to_json(&self, name: &str) -> Value {
         let mut entry = match &self.kind {
             ServerKind::Stdio { command, args, env } => stdio_entry(command, args, env),
@@ -155,8 +159,8 @@ impl McpServerConfig {
         Value::Object(entry)
     }
 
-    /// Builds the entry of an in-process server for `sdkMcpServerConfigs` of `initialize`; `None`
-    /// if it would be empty.
+    /// Builds the settings of an in-process server for the member `sdkMcpServerConfigs` of
+    /// `initialize`. Returns `None` if the server has no settings.
     pub(crate) fn in_process_settings(&self) -> Option<Value> {
         let mut entry = Map::new();
         self.add_common_members(&mut entry);
@@ -173,7 +177,8 @@ impl McpServerConfig {
     }
 }
 
-/// Converts to milliseconds, at most `i32::MAX`. A timer of the CLI fires immediately beyond that.
+/// Converts a duration to milliseconds, at most `i32::MAX`: a longer timer of the CLI would fire
+/// immediately.
 pub(crate) fn millis(duration: Duration) -> u64 {
     const MAX: u64 = 0x7fff_ffff;
     u64::try_from(duration.as_millis()).map_or(MAX, |millis| millis.min(MAX))
@@ -201,8 +206,8 @@ impl RemoteServer {
         entry
     }
 
-    /// The URL without query and fragment. If it has credentials, also without scheme and
-    /// credentials.
+    /// The URL without query and fragment. If the URL contains a user name or password, also
+    /// without everything before the host.
     fn url_without_secrets(&self) -> &str {
         let end = self.url.find(['?', '#']).unwrap_or(self.url.len());
         let url = self.url.get(..end).unwrap_or_default();
@@ -218,8 +223,8 @@ impl RemoteServer {
     }
 }
 
-/// Builds the entry of a stdio server. The CLI rejects an entry without `args`, so they are always
-/// written.
+/// Builds the entry of a stdio server. Always includes `args`, because the CLI rejects an entry
+/// without it.
 fn stdio_entry(
     command: &str,
     args: &[Secret],

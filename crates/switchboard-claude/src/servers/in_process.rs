@@ -1,8 +1,8 @@
 //! Routes `mcp_message` requests of the CLI to in-process servers.
 //!
-//! Invariant: every message gets a response, even a notification or a message to an unknown server,
-//! because the CLI waits 30 s for each one. Each server receives its messages in the order of the
-//! calls of [`InProcessServers::message`].
+//! Invariant: every message gets a response. This includes notifications and messages to unknown
+//! servers, because the CLI waits up to 30 s for a response to each message. Each server receives
+//! its messages in the order in which [`InProcessServers::message`] was called.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,32 +21,34 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{always_load, manifest};
 use crate::lenient_json;
 
-/// Capacity of the queue of server notifications. When it is full, the forwarders of the servers
-/// wait.
+/// Capacity of the queue for notifications of all servers. When it is full, each server's forwarder
+/// task waits.
 const NOTIFICATION_QUEUE: usize = 64;
 
 pub(crate) struct InProcessServers {
-    /// In the order of the configuration.
+    /// The servers with their names, in the order of the configuration.
     servers: Mutex<Vec<(String, ConnectedServer)>>,
     notifications: mpsc::Sender<(String, Json)>,
     call_timeout: Duration,
-    /// Names of the servers whose tools are always loaded.
+    /// Names of the servers whose tools are marked as always loaded.
     always_loaded: HashSet<String>,
 }
 
 struct ConnectedServer {
-    /// Cancels `replaced` on drop. Declared before `adapter`: when the adapter is dropped and ends
-    /// its calls, `replaced` must already be cancelled.
+    /// Cancels `replaced` when the server is removed. Must be declared before `adapter`, so that it
+    /// is dropped first: dropping the adapter ends the calls, which then check `replaced`.
     _cancel_replaced: DropGuard,
     replaced: CancellationToken,
     instance: ServerInstance,
     adapter: JsonRpcAdapter,
-    /// Forwards notifications of the server.
+    /// The task that forwards notifications of the server. It is aborted when the server is
+    /// removed.
     _forwarder: JoinSet<()>,
 }
 
 impl InProcessServers {
-    /// Connects servers. The receiver yields their notifications with the name of the server.
+    /// Connects to the servers. The receiver yields each notification of a server together with the
+    /// server's name.
     pub(crate) fn new(
         servers: Vec<(String, ServerInstance)>,
         call_timeout: Duration,
@@ -62,23 +64,25 @@ impl InProcessServers {
         (all, receiver)
     }
 
-    /// Marks the tools of these servers as always loaded. The CLI honours the setting `alwaysLoad`
-    /// for external servers only; for in-process servers it reads the metadata of each tool.
+    /// Marks the tools of the servers with these names as always loaded. The CLI honours the
+    /// setting `alwaysLoad` only for external servers. For in-process servers, it reads the
+    /// metadata of each tool.
     pub(crate) fn with_always_load(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.always_loaded = names.into_iter().collect();
         self
     }
 
-    /// The names of the servers, in the order of the configuration.
+    /// The names of the current servers, in the order of the configuration.
     pub(crate) fn names(&self) -> Vec<String> {
         let servers = self.lock();
         servers.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Passes a message to a server. The returned future yields the response. For notifications,
-    /// responses and requests that the CLI has cancelled, it yields an empty result.
+    /// Passes a message to a server and returns a future with the response. For notifications,
+    /// responses and requests that the CLI has cancelled, the response is an empty result.
     ///
-    /// The server has received the message when this function returns, before the future is polled.
+    /// The server has already received the message when this function returns, even if the future
+    /// is never polled.
     pub(crate) fn message(
         &self,
         server: &str,
@@ -100,8 +104,8 @@ impl InProcessServers {
             match response.await {
                 Some(response) if marks_tools => always_load::mark_response(response),
                 Some(response) => response,
-                // An error instead of an empty result: the CLI would wait minutes for the real
-                // response.
+                // The call ended because the server was replaced. Respond with an error: after an
+                // empty result, the CLI would wait minutes for the real response.
                 None if replaced.is_cancelled() => {
                     let reason = format!("server {server} was replaced; retry the call");
                     error_response(id, ErrorObject::INTERNAL, reason)
@@ -111,7 +115,8 @@ impl InProcessServers {
         }
     }
 
-    /// Collects the manifests of all servers that respond in time.
+    /// Requests the manifests of all servers. Servers that fail or do not respond in time are
+    /// missing in the result.
     pub(crate) async fn manifests(&self) -> Map<String, Value> {
         let adapters: Vec<_> = {
             let servers = self.lock();
@@ -130,8 +135,8 @@ impl InProcessServers {
         join_all(manifests).await.into_iter().flatten().collect()
     }
 
-    /// Replaces all servers. A server whose name and instance stay the same keeps its connection.
-    /// Calls of the others end.
+    /// Replaces all servers. A server keeps its connection if its name is in `servers` with the
+    /// same instance. The calls of all other previous servers end.
     pub(crate) fn replace(&self, servers: Vec<(String, ServerInstance)>) {
         let mut current = self.lock();
         let mut previous: HashMap<_, _> = std::mem::take(&mut *current).into_iter().collect();
@@ -186,12 +191,13 @@ async fn forward_notifications(
     }
 }
 
-/// The response that the CLI expects to a message without one.
+/// The response that the CLI expects to a message that has no response of its own, such as a
+/// notification.
 fn empty_result() -> Json {
     Json::from(&json!({"jsonrpc": "2.0", "result": {}}))
 }
 
-/// Returns id and method of a request; `None` for other messages.
+/// Returns the id and the method of a request. Returns `None` for notifications and responses.
 fn request_head(message: &RawValue) -> Option<(Value, String)> {
     #[derive(Deserialize)]
     struct MessageHead {
@@ -202,7 +208,7 @@ fn request_head(message: &RawValue) -> Option<(Value, String)> {
     head.id.zip(head.method)
 }
 
-/// Builds an error response to a request, or an empty result for a message without an id.
+/// Builds an error response to a request. Returns an empty result if the message has no id.
 fn error_response(id: Option<Value>, code: i64, reason: String) -> Json {
     let Some(id) = id else {
         return empty_result();

@@ -1,8 +1,9 @@
-//! Asks in-process servers for their tools before the CLI starts.
+//! Requests the tool lists of in-process servers before the CLI starts.
 //!
-//! With a manifest, the CLI does not send `initialize` and `tools/list` to the server. A server
-//! that responds late or incompletely gets no manifest, and the CLI sends these requests itself.
-//! Invariant: a server without a manifest is not an error.
+//! A manifest contains a server's responses to `initialize` and `tools/list`, so that the CLI does
+//! not send these requests. If a server responds late or incompletely, it gets no manifest or one
+//! without tools, and the CLI sends the requests. Invariant: a server without a manifest is not an
+//! error.
 
 use std::time::Duration;
 
@@ -10,14 +11,15 @@ use serde_json::{Value, json};
 use switchboard::in_process::JsonRpcAdapter;
 use tokio::time::timeout;
 
-/// How long a server may take. The start of the CLI waits for this.
+/// Maximum time that one server may take for its manifest. The start of the CLI waits for this.
 const MANIFEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The protocol version that the CLI requests.
+/// The protocol version in `initialize` requests; the CLI requests the same version.
 const PROTOCOL_VERSION: &str = "2025-11-25";
 
-/// Returns the manifest of a server, unless it fails or times out. The adapter must be the one that
-/// later receives the CLI's messages: the CLI skips `initialize` for a server with a manifest.
+/// Returns the manifest of a server. Returns `None` if the server fails or times out. The CLI does
+/// not send `initialize` to a server with a manifest, so `adapter` must be the one that later
+/// receives the messages of the CLI.
 pub(super) async fn request_manifest(adapter: &JsonRpcAdapter) -> Option<Value> {
     timeout(MANIFEST_TIMEOUT, build(adapter))
         .await
@@ -36,7 +38,7 @@ async fn build(adapter: &JsonRpcAdapter) -> Option<Value> {
     let mut manifest = json!({"initializeResult": handshake});
     if has_tools {
         let tools = request(adapter, "tools/list", json!({})).await?;
-        // Omit an incomplete list: the CLI then requests all pages itself.
+        // Leave out a list with further pages: the CLI then requests all pages.
         let has_more = tools
             .get("nextCursor")
             .is_some_and(|cursor| !cursor.is_null());
@@ -47,7 +49,8 @@ async fn build(adapter: &JsonRpcAdapter) -> Option<Value> {
     Some(manifest)
 }
 
-/// Sends a request. Its id is a string, because the CLI uses numbers as ids.
+/// Sends a request and returns its result. The id is a string, so that it differs from the ids of
+/// the CLI, which are numbers.
 async fn request(adapter: &JsonRpcAdapter, method: &str, params: Value) -> Option<Value> {
     let id = format!("switchboard:{method}");
     let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});

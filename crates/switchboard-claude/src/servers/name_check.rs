@@ -1,11 +1,11 @@
-//! Rejects server names whose tools would have the same names.
+//! Rejects server names for which the tools of two servers would have the same names.
 
 use std::collections::BTreeMap;
 
 use crate::tool_names::server_tools_pattern;
 
-/// Checks that names are valid and that no two servers share a tool prefix. The error tells what to
-/// change.
+/// Checks that each name is valid and that no two servers get the same tool prefix. The error says
+/// which name to change.
 pub(crate) fn check_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
     let mut prefixes = BTreeMap::new();
     for name in names {

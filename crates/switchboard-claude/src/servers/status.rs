@@ -1,7 +1,7 @@
-//! Status of MCP servers, as the CLI reports it.
+//! The status of MCP servers, as the CLI reports it.
 //!
-//! For display only. The fields vary with the version of the CLI, so each may be missing, and
-//! unknown values are kept.
+//! It is meant for display. The members vary with the version of the CLI. Each may therefore be
+//! missing, and unknown values are kept as they are.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,39 +10,40 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use switchboard::mcp::Implementation;
 
-/// The status of one server.
+/// The status of one MCP server of the session.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct McpServerStatus {
-    /// The name in the configuration.
+    /// The name of the server in the configuration.
     pub name: String,
     /// The state of the connection.
     pub status: McpConnectionStatus,
-    /// Name and version that the server reports, once it is connected.
+    /// The name and version that the server reports. `None` until it is connected.
     #[serde(default, deserialize_with = "lenient")]
     pub server_info: Option<Implementation>,
-    /// Why the connection failed, if the CLI reports it.
+    /// Why the connection failed. `None` if it did not fail or the CLI does not report it.
     #[serde(default, deserialize_with = "lenient")]
     pub error: Option<String>,
-    /// The tools of the server, once it is connected.
+    /// The tools of the server. `None` until it is connected.
     #[serde(default, deserialize_with = "lenient")]
     pub tools: Option<Vec<McpToolInfo>>,
-    /// The transport: `stdio`, `http`, `sse`, `sdk` and others.
+    /// The transport of the server: `stdio`, `http`, `sse`, `sdk` and others.
     #[serde(default, deserialize_with = "lenient")]
     pub transport: Option<String>,
-    /// The scope of its configuration: `user`, `project`, `dynamic` and others.
+    /// The scope in which the server is configured: `user`, `project`, `dynamic` and others.
     #[serde(default, deserialize_with = "lenient")]
     pub scope: Option<String>,
-    /// The origin of its configuration: `sdk`, `dynamic` and others.
+    /// Where the server's configuration comes from: `sdk`, `dynamic` and others.
     #[serde(default, deserialize_with = "lenient")]
     pub source: Option<String>,
-    /// Its configuration as the CLI reports it. Contains headers, so do not log it.
+    /// The server's configuration as the CLI reports it. It contains headers with credentials, so
+    /// do not log it.
     #[serde(default)]
     pub config: Option<Value>,
 }
 
-/// Omits `config`: its headers may contain credentials.
+/// Does not print `config`, because its headers may contain credentials.
 impl fmt::Debug for McpServerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpServerStatus")
@@ -62,22 +63,22 @@ impl fmt::Debug for McpServerStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum McpConnectionStatus {
-    /// The server is connected.
+    /// The server is connected and can be used.
     Connected,
     /// The connection failed; see [`McpServerStatus::error`].
     Failed,
-    /// The user has to log in first.
+    /// The CLI cannot connect until the user has logged in to the server.
     NeedsAuth,
-    /// The CLI is connecting.
+    /// The CLI is still connecting to the server.
     Pending,
-    /// The server is disabled.
+    /// The server was disabled, so the CLI does not connect to it.
     Disabled,
-    /// A state that this crate does not know.
+    /// A state that this crate does not know. Holds its name.
     Other(String),
 }
 
 impl McpConnectionStatus {
-    /// The CLI's spelling of the state.
+    /// The name of the state in the control protocol.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Connected => "connected",
@@ -109,36 +110,36 @@ impl<'de> Deserialize<'de> for McpConnectionStatus {
     }
 }
 
-/// A tool in a server's status.
+/// A tool of a server, as the CLI reports it in the server's status.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct McpToolInfo {
-    /// The name of the tool, without the server prefix.
+    /// The name of the tool, without the prefix `mcp__<server>__`.
     pub name: String,
-    /// The description, if the CLI reports it.
+    /// The description of the tool, if the CLI reports it.
     #[serde(default, deserialize_with = "lenient")]
     pub description: Option<String>,
-    /// Hints of the server: `readOnly`, `destructive`, `openWorld`.
+    /// Hints of the server about the tool, such as `readOnly`, `destructive` and `openWorld`.
     #[serde(default, deserialize_with = "lenient")]
     pub annotations: Option<Map<String, Value>>,
 }
 
-/// The effect of [`Client::mcp_set_servers`](crate::Client::mcp_set_servers).
+/// What a call of [`Client::mcp_set_servers`](crate::Client::mcp_set_servers) changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct McpSetServersResult {
-    /// Names of added servers.
+    /// Names of the servers that were added.
     #[serde(default)]
     pub added: Vec<String>,
-    /// Names of removed servers.
+    /// Names of the servers that were removed.
     #[serde(default)]
     pub removed: Vec<String>,
-    /// Names of servers that failed to connect, with the error.
+    /// Names of the servers that the CLI could not connect to, with the error of each.
     #[serde(default)]
     pub errors: BTreeMap<String, String>,
 }
 
-/// Parses the response to `mcp_status`. Skips entries that cannot be parsed.
+/// Parses the response to `mcp_status`. Skips entries of servers that cannot be parsed.
 pub(crate) fn parse_statuses(response: &Value) -> Vec<McpServerStatus> {
     let entries = response.get("mcpServers").and_then(Value::as_array);
     let entries = entries.into_iter().flatten();
@@ -147,7 +148,7 @@ pub(crate) fn parse_statuses(response: &Value) -> Vec<McpServerStatus> {
         .collect()
 }
 
-/// Deserializes a member of an unexpected type as `None`.
+/// Deserializes a member. Returns `None` if it has an unexpected type.
 fn lenient<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: serde::de::DeserializeOwned,

@@ -1,4 +1,4 @@
-//! In-process servers, called with the messages of a CLI.
+//! Tests of in-process servers with messages as the CLI sends them.
 
 use std::future::{pending, ready};
 use std::io;
@@ -57,7 +57,7 @@ impl LocalServer for Echo {
     }
 }
 
-/// Never finishes connecting.
+/// A server that never finishes its handshake.
 struct Silent;
 
 impl Connector for Silent {
@@ -168,7 +168,8 @@ async fn manifests_omit_slow_servers() {
             ]},
         }})
     );
-    // After a manifest the CLI numbers its requests as if it had sent two.
+    // With a manifest, the CLI starts its ids at 2, as if it had sent `initialize` and `tools/list`
+    // already.
     assert_eq!(respond(&servers, "echo", &call("who")).await["id"], 2);
 }
 

@@ -1,4 +1,4 @@
-//! A CLI that exits, hangs or ignores the shutdown.
+//! A CLI that exits unexpectedly, hangs, or does not exit when its input is closed.
 
 use std::time::Duration;
 

@@ -78,7 +78,8 @@ async fn requests_before_initialize_response_are_answered() {
     harness.close().await;
 }
 
-/// Reports when it is dropped.
+/// Sends `"dropped"` when it is dropped. Held by a handler, it shows that the handler was
+/// cancelled.
 struct DropReporter(mpsc::Sender<&'static str>);
 
 impl Drop for DropReporter {
@@ -87,7 +88,8 @@ impl Drop for DropReporter {
     }
 }
 
-/// A server with a tool that never returns and reports when a call starts and when it is dropped.
+/// A server with a tool that never returns. It sends `"started"` when a call starts and `"dropped"`
+/// when the call is cancelled.
 fn endless(events: mpsc::Sender<&'static str>) -> InProcessServer {
     let wait = move || {
         let events = events.clone();
@@ -133,7 +135,7 @@ async fn cancelled_call_is_dropped() {
     let client = client.unwrap();
     client.send("hello").await.unwrap();
     assert_eq!(in_time(received.recv()).await, Some("started"));
-    // The fake CLI cancels the call after this request.
+    // The fake CLI cancels the tool call after it has received this request.
     in_time(client.mcp_status()).await.unwrap();
     assert_eq!(in_time(received.recv()).await, Some("dropped"));
     let answer = receive_result(&client).await;
@@ -165,8 +167,8 @@ async fn immediate_cancellation_is_never_missed() {
     let client = client.unwrap();
     client.send("hello").await.unwrap();
     receive_result(&client).await;
-    // Every cancellation was acknowledged. A call that missed its cancellation would have started
-    // by now.
+    // At this point, the host has acknowledged every cancellation. If it had missed one, its call
+    // would start during the following requests and never be dropped.
     for _ in 0..20 {
         in_time(client.mcp_status()).await.unwrap();
     }
@@ -207,7 +209,7 @@ async fn cancelled_permission_request_is_not_answered() {
     let client = client.unwrap();
     client.send("hello").await.unwrap();
     assert_eq!(in_time(received.recv()).await, Some("started"));
-    // The fake CLI cancels its request after this one.
+    // The fake CLI cancels its permission request after it has received this request.
     in_time(client.mcp_status()).await.unwrap();
     assert_eq!(in_time(received.recv()).await, Some("dropped"));
     receive_result(&client).await;

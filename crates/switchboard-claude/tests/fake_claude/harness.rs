@@ -8,10 +8,10 @@ use switchboard_claude::{Client, Error, Message, Options, query};
 use switchboard_testkit::fake_claude::{FAKE_CLAUDE_VARIABLE, FakeClaude, program};
 use switchboard_testkit::{Sandbox, TAG_VARIABLE, assert_no_process_left, read_record};
 
-/// Longer than any step takes, even on a busy machine.
+/// Maximum time for one step of a test. No step takes this long, even on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A fake CLI in a sandbox, where it records what it reads.
+/// A fake CLI with its own sandbox, in which it records what it reads.
 pub(crate) struct Harness {
     sandbox: Sandbox,
     script: FakeClaude,
@@ -39,18 +39,18 @@ impl Harness {
             .env(TAG_VARIABLE, self.sandbox.tag())
     }
 
-    /// The record of the fake CLI: how it was started, and every line that it read.
+    /// What the fake CLI recorded: first how it was started, then every line that it read.
     pub(crate) fn record(&self) -> Vec<Value> {
         read_record(self.sandbox.root().join("record"))
     }
 
-    /// Asserts that no process is left.
+    /// Asserts that no process of the test is left.
     pub(crate) async fn close(self) {
         assert_no_process_left(self.sandbox.tag()).await;
     }
 }
 
-/// Runs a query to its end. Returns its messages and the error, if there is one.
+/// Runs a query to its end. Returns its messages, and the error with which it ended, if any.
 pub(crate) async fn run_query(options: Options) -> (Vec<Message>, Option<Error>) {
     let mut query = query("hello", options);
     let mut messages = Vec::new();
@@ -77,7 +77,8 @@ pub(crate) async fn result_text(options: Options) -> String {
     text.unwrap_or_else(|| panic!("no result in {messages:#?}"))
 }
 
-/// Like [`result_text`], parsed as JSON: the report of the fake CLI.
+/// Like [`result_text`], but parses the text as JSON. With `FakeStep::ReportResponse`, it is the
+/// response that the fake CLI received to its request.
 pub(crate) async fn report(options: Options) -> Value {
     let text = result_text(options).await;
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -88,7 +89,7 @@ pub(crate) async fn connect(options: Options) -> Result<Client, Error> {
     connected.expect("timed out")
 }
 
-/// Reads messages up to the next result and returns its text.
+/// Reads messages up to and including the next result message. Returns the text of the result.
 pub(crate) async fn receive_result(client: &Client) -> String {
     loop {
         let message = in_time(client.receive()).await.expect("the CLI has exited");
@@ -99,21 +100,22 @@ pub(crate) async fn receive_result(client: &Client) -> String {
     }
 }
 
-/// Fails the test if the future takes longer than [`TEST_TIMEOUT`].
+/// Waits for the future. Fails the test if that takes longer than [`TEST_TIMEOUT`].
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     let outcome = tokio::time::timeout(TEST_TIMEOUT, future).await;
     outcome.expect("timed out")
 }
 
-/// A request of the CLI with a message to an in-process server.
+/// A control request with which the CLI sends an MCP message to an in-process server.
 pub(crate) fn to_server(server: &str, message: &Value) -> Value {
     json!({"subtype": "mcp_message", "server_name": server, "message": message})
 }
 
-/// The id of [`call`]. The ids of concurrent calls are smaller.
+/// The JSON-RPC id in [`call`]. Larger than the ids of all concurrent calls, so that it differs
+/// from them.
 pub(crate) const CALL_ID: u64 = 1_000_000;
 
-/// A request of the CLI that calls a tool of the server `it`.
+/// A control request with which the CLI calls a tool of the in-process server `it`.
 pub(crate) fn call(tool: &str) -> Value {
     let params = json!({"name": tool, "arguments": {}});
     to_server(

@@ -73,7 +73,7 @@ async fn query_runs_one_turn() {
     harness.close().await;
 }
 
-/// A message with the session state of the CLI.
+/// A message in which the fake CLI reports this session state.
 fn state(state: &str) -> FakeStep {
     FakeStep::Send(json!({
         "type": "system", "subtype": "session_state_changed", "state": state, "sdk_host_only": true,
@@ -83,7 +83,8 @@ fn state(state: &str) -> FakeStep {
 #[tokio::test]
 async fn input_stays_open_until_cli_is_idle() {
     let result = FakeStep::Send(json!({"type": "result", "subtype": "success", "result": "first"}));
-    // A result of a running CLI does not end the turn: background tasks still send requests.
+    // The result does not end the turn while the state is `running`: the CLI still sends a request
+    // after the result.
     let question = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
     let steps = [
         state("running"),

@@ -1,4 +1,4 @@
-//! Many concurrent calls and messages.
+//! Many concurrent calls, and many messages.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +15,8 @@ struct EchoArguments {
     number: u64,
 }
 
-/// Yields a varying number of times, so that responses are out of order.
+/// Yields up to six times, depending on the number, so that responses are sent in another order
+/// than calls.
 async fn echo(call: EchoArguments) -> ToolResult<String> {
     for _ in 0..call.number % 7 {
         tokio::task::yield_now().await;
@@ -79,8 +80,8 @@ async fn requests_are_answered_with_messages_unread() {
     let client = connect(harness.options().sdk_server("it", server())).await;
     let client = client.unwrap();
     client.send("hello").await.unwrap();
-    // The fake CLI responds to this after its own request was answered. No message was read until
-    // then.
+    // The fake CLI handles this request only after it has received the response to its own. So that
+    // response was sent although no message had been read.
     in_time(client.mcp_status()).await.unwrap();
     let mut count = 0;
     let result = loop {

@@ -1,4 +1,4 @@
-//! Tests with a fake CLI, for behaviour that the real one cannot be made to show.
+//! Tests with a fake CLI, for behaviour that a test cannot provoke in the real CLI.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

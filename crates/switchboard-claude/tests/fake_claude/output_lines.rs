@@ -1,4 +1,5 @@
-//! Output of the CLI that is not a message, incomplete, invalid, too long or unknown.
+//! Output of the CLI that is not a message, is incomplete or invalid, is too long, or has an
+//! unknown type.
 
 use serde_json::json;
 use switchboard_claude::Message;
@@ -87,7 +88,8 @@ async fn missing_members_are_not_errors() {
         .iter()
         .map(|message| message.raw().as_str().to_owned())
         .collect();
-    // The first message is `system/init`, the last is the result.
+    // Besides the `count` messages, a `system/init` message arrives first and the result message
+    // last.
     assert_eq!(received.len(), count + 2, "{received:#?}");
     harness.close().await;
 }

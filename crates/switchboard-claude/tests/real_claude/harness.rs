@@ -10,24 +10,26 @@ use switchboard_claude::{Client, Message, Options, ResultMessage, query};
 use switchboard_testkit::fake_model::{FakeModel, ModelRequest, Turn};
 use switchboard_testkit::{RealClaude, assert_no_process_left};
 
-/// Long enough for the start of the CLI on a busy machine.
+/// Maximum time for one step of a test. Long enough for the start of the CLI on a busy machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The CLI and the scripted model.
+/// The real CLI in a sandbox, and the scripted model that it uses.
 pub(crate) struct Harness {
     claude: RealClaude,
     pub(crate) model: FakeModel,
 }
 
 impl Harness {
-    /// Starts a model with these responses. `None` if there is no CLI.
+    /// Starts a model that gives these responses in order. Returns `None` if the CLI is not
+    /// installed.
     pub(crate) async fn with_turns(turns: impl IntoIterator<Item = Turn>) -> Option<Self> {
         let claude = RealClaude::find()?;
         let model = FakeModel::start(turns).await;
         Some(Self { claude, model })
     }
 
-    /// Starts a model that chooses its response by the request. `None` if there is no CLI.
+    /// Starts a model whose responses `choose` picks for each request. Returns `None` if the CLI is
+    /// not installed.
     pub(crate) async fn with_model(
         choose: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static,
     ) -> Option<Self> {
@@ -36,7 +38,7 @@ impl Harness {
         Some(Self { claude, model })
     }
 
-    /// Options for the CLI that send all its requests to the scripted model.
+    /// Options with which the CLI sends all its requests to the scripted model.
     pub(crate) fn options(&self) -> Options {
         let options = Options::new()
             .cli_path(self.claude.program())
@@ -46,19 +48,20 @@ impl Harness {
         variables.into_iter().fold(options, add)
     }
 
-    /// Like [`Harness::options`], with a calculator whose tools are allowed.
+    /// Like [`Harness::options`], but with a calculator server whose tools need no permission.
     pub(crate) fn with_calculator(&self) -> Options {
         self.options()
             .sdk_server("calculator", calculator())
             .allowed_tools(["mcp__calculator"])
     }
 
-    /// The tag in the environment of the CLI's processes.
+    /// The tag in the environment of all processes of the CLI, by which leftover processes are
+    /// found.
     pub(crate) fn tag(&self) -> &str {
         self.claude.sandbox().tag()
     }
 
-    /// Asserts that no process is left.
+    /// Asserts that no process of the CLI is left.
     pub(crate) async fn close(self) {
         assert_no_process_left(self.tag()).await;
     }
@@ -106,7 +109,7 @@ pub(crate) async fn connect(options: Options) -> Client {
     connected.expect("timed out").unwrap()
 }
 
-/// Reads messages up to and including the next result.
+/// Reads and returns messages up to and including the next result message.
 pub(crate) async fn receive_turn(client: &Client) -> Vec<Message> {
     let mut messages = Vec::new();
     let turn = async {
@@ -125,7 +128,7 @@ pub(crate) async fn receive_turn(client: &Client) -> Vec<Message> {
     messages
 }
 
-/// Sends a prompt and reads the messages of the turn.
+/// Sends a prompt and returns the messages of the turn, up to and including its result message.
 pub(crate) async fn turn(client: &Client, prompt: &str) -> Vec<Message> {
     client.send(prompt).await.unwrap();
     receive_turn(client).await

@@ -1,4 +1,4 @@
-//! Permission by the CLI's lists, our rules, callbacks and interactions.
+//! Permission by the tool lists and rules of the options, by callbacks and by interactions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,15 +14,16 @@ use crate::harness::{Harness, Pair, add, calculator, result_of, run_query};
 
 const ADD: &str = "mcp__my_calc__add";
 
-/// The outcome of an attempt of the model to add 15 and 27.
+/// What happened when the model tried to add 15 and 27.
 struct Outcome {
     tool_result: ToolOutcome,
     result: ResultMessage,
-    /// How often the tool ran.
+    /// How often the tool has run.
     calls: usize,
 }
 
-/// Lets the model call `add` of a server with a space in its name.
+/// Lets the model call the tool `add` of the server `my calc`, whose name contains a space. Returns
+/// `None` if the CLI is not installed.
 async fn try_to_add(configure: impl Fn(Options) -> Options) -> Option<Outcome> {
     let turns = [
         Turn::tool(ADD, json!({"a": 15, "b": 27})),

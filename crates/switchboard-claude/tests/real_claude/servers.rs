@@ -12,20 +12,20 @@ use switchboard_testkit::{Script, Step, scripted_server};
 
 use crate::harness::{Harness, calculator, connect, result_of, run_query, turn};
 
-/// A server with one tool that returns this text.
+/// The script of a server with one tool `echo`, which returns this text.
 fn echo_server(text: &str) -> Script {
     Script::legacy()
         .tool("echo")
         .on("tools/call echo", [Step::text(text)])
 }
 
-/// A scripted server that the CLI starts.
+/// Configures a scripted server that the CLI starts as a process.
 fn stdio(script: &Script) -> McpServerConfig {
     let program = scripted_server();
     McpServerConfig::stdio(program.to_str().unwrap(), [script.to_json()]).always_load()
 }
 
-/// The status of each server, sorted by name.
+/// The name and status of each server, sorted by name.
 async fn statuses(client: &Client) -> Vec<(String, McpConnectionStatus)> {
     let servers = client.mcp_status().await.unwrap();
     let mut statuses: Vec<_> = servers
@@ -36,7 +36,7 @@ async fn statuses(client: &Client) -> Vec<(String, McpConnectionStatus)> {
     statuses
 }
 
-/// Polls until the CLI reports these statuses. It connects servers in the background.
+/// Polls until the CLI reports these statuses. The CLI connects to servers in the background.
 async fn wait_for(client: &Client, expected: &[(&str, McpConnectionStatus)]) {
     let expected: Vec<_> = expected
         .iter()
@@ -146,7 +146,7 @@ async fn servers_are_listed_toggled_and_replaced() {
     harness.close().await;
 }
 
-/// Answers a form with the name Ada.
+/// Accepts each form with the name Ada.
 struct Ada;
 
 impl Interaction for Ada {
@@ -202,7 +202,7 @@ async fn elicitation_goes_to_interaction() {
     }
 }
 
-/// An in-process server with one tool that returns its own name.
+/// An in-process server with a single tool, which is called `name` and returns `name`.
 fn one_tool_server(name: &'static str) -> McpServerConfig {
     let server =
         InProcessServer::new("it", "1.0").tool(name, name, move || async move { Ok(name) });

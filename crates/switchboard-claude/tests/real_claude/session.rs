@@ -45,7 +45,8 @@ async fn client_runs_several_turns() {
     harness.close().await;
 }
 
-/// The permission mode at the start of a turn.
+/// The permission mode that an `init` message reports at the start of a turn. `None` for other
+/// messages.
 fn mode(message: &Message) -> Option<&str> {
     match message {
         Message::System(system) => Some(system.init.as_ref()?.permission_mode.as_str()),
@@ -153,7 +154,8 @@ async fn api_error_is_a_failed_result() {
     let Some(harness) = harness else {
         return;
     };
-    // The CLI exits with code 1 after such a result. That must not be a second error.
+    // The CLI exits with code 1 after a failed result. The query must not report that as a second
+    // error.
     let messages = run_query("Are you there?", harness.options()).await;
     let result = result_of(&messages);
     assert!(!result.is_success(), "{result:#?}");

@@ -13,7 +13,7 @@ use switchboard_testkit::fake_model::Turn;
 
 use crate::harness::{Harness, TEST_TIMEOUT, calculator, connect, result_of, run_query, turn};
 
-/// How often the model checks whether the tool exists yet.
+/// Maximum number of times that the model looks for the added tool.
 const MAX_CHECKS: usize = 50;
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn added_tool_is_usable_in_the_session() {
     harness.close().await;
 }
 
-/// Waits until the CLI has updated its list and no longer has this tool.
+/// Polls until the CLI has updated the server's tool list and this tool is gone.
 async fn wait_until_removed(client: &Client, tool: &str) {
     let polling = async {
         loop {
@@ -82,8 +82,8 @@ async fn removed_tool_is_not_callable() {
     wait_until_removed(&client, "divide").await;
     turn(&client, "And now?").await;
     client.close().await;
-    // The CLI keeps the tool list of the conversation unchanged, so only the call shows the
-    // removal.
+    // The CLI does not change the tool list that it sends to the model during a conversation. The
+    // removal therefore shows only in the result of the call.
     let tool_results = harness.model.last_request().tool_results();
     assert_eq!(
         (tool_results[0].text().as_str(), tool_results[0].is_error),
@@ -97,7 +97,7 @@ async fn removed_tool_is_not_callable() {
     harness.close().await;
 }
 
-/// A calculator that counts its requests.
+/// A calculator server that counts the handshakes and tool listings.
 struct CountingServer {
     calculator: InProcessServer,
     counts: Arc<Counts>,
@@ -106,7 +106,7 @@ struct CountingServer {
 #[derive(Default)]
 struct Counts {
     handshakes: AtomicUsize,
-    /// Tool listings. Each call also looks up its tool in a listing.
+    /// Number of times that the tool list was read. Each tool call reads it, too.
     lists: AtomicUsize,
 }
 
@@ -171,8 +171,8 @@ async fn manifests_replace_the_first_requests() {
         client.close().await;
         let tool_result = harness.model.last_request().last_tool_result();
         assert_eq!(tool_result.text(), "42", "manifests: {manifests}");
-        // One handshake, one listing and one call in total. With a manifest, the first two happen
-        // before the CLI starts.
+        // One handshake in total. The tool list is read twice: for one listing and for one call.
+        // With manifests, handshake and listing happen before the CLI starts.
         assert_eq!(request_counts(), (1, 2), "manifests: {manifests}");
         if manifests {
             assert_eq!(before, (1, 1));

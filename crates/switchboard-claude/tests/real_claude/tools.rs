@@ -71,7 +71,7 @@ async fn tool_error_reaches_the_model() {
         tool_results[0].is_error && tool_results[1].is_error,
         "{tool_results:#?}"
     );
-    // The CLI does not validate arguments; the in-process server rejects them.
+    // The CLI does not check arguments against the schema, so the in-process server rejects them.
     assert!(tool_results[1].text().contains('a'), "{tool_results:#?}");
     harness.close().await;
 }
@@ -115,7 +115,7 @@ async fn read_only_tools_run_concurrently() {
     let Some(harness) = Harness::with_turns(turns).await else {
         return;
     };
-    // Each call waits until all three have started.
+    // Each call waits until all three calls have started.
     let barrier = Arc::new(Barrier::new(3));
     let meet = move || {
         let barrier = Arc::clone(&barrier);
@@ -135,7 +135,7 @@ async fn read_only_tools_run_concurrently() {
     harness.close().await;
 }
 
-/// Reports when it is dropped.
+/// Sends `"dropped"` when it is dropped. Held by a tool call, it shows that the call was cancelled.
 struct DropReporter(mpsc::Sender<&'static str>);
 
 impl Drop for DropReporter {
@@ -173,7 +173,7 @@ async fn interrupted_call_is_dropped() {
     assert_eq!(result_of(&messages).subtype, "error_during_execution");
     assert_eq!(received.recv().await, Some("dropped"));
 
-    // The session continues.
+    // The session can still be used after the interruption.
     client.send("And now?").await.unwrap();
     let messages = receive_turn(&client).await;
     assert_eq!(result_of(&messages).result.as_deref(), Some("Back again."));
@@ -184,7 +184,8 @@ async fn interrupted_call_is_dropped() {
 #[tokio::test]
 async fn megabyte_result_arrives() {
     const SIZE: usize = 1_000_000;
-    /// The CLI inlines at most half a megabyte into the conversation.
+    /// Size of a result that the CLI passes to the model in full. Above half a megabyte, it does
+    /// not.
     const INLINE_SIZE: usize = 400_000;
     let turns = [
         Turn::tool("mcp__it__large", json!({})),
@@ -209,7 +210,7 @@ async fn megabyte_result_arrives() {
         tool_results.iter().all(|outcome| !outcome.is_error),
         "{tool_results:#?}"
     );
-    // The CLI saves a long result to a file and gives the model the path.
+    // The CLI saves a longer result to a file and gives the model only the path.
     let text = tool_results[0].text();
     assert!(text.contains("saved to"), "{text}");
     let words = text.split_whitespace();
