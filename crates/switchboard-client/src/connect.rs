@@ -80,9 +80,9 @@ impl From<ServerInstance> for Endpoint {
 pub struct ClientContext {
     /// Settings, limits and handlers of the sessions with this server.
     pub session: SessionContext,
-    /// Time limits.
+    /// Time limits of connections, requests and the shutdown of a child.
     pub deadlines: Deadlines,
-    /// Starts child processes.
+    /// Starts child processes, and ends all of them at the end of the host.
     #[cfg(feature = "stdio")]
     pub supervisor: ProcessSupervisor,
     /// Tracks the tasks of all sessions with this server.
@@ -126,7 +126,7 @@ pub async fn connect(
     }
 }
 
-/// The inputs of one connection attempt.
+/// What one connection attempt needs: the endpoint, the context, and when to give up.
 #[derive(Clone, Copy)]
 struct ConnectInputs<'a> {
     endpoint: &'a Endpoint,
@@ -181,8 +181,8 @@ impl ConnectInputs<'_> {
             // Some legacy servers exit when they receive `server/discover`.
             Err(ended @ ConnectError::SessionEnded { .. }) if first == FirstRequest::Discover => {
                 match self.open_and_shake_hands(FirstRequest::Initialize).await {
-                    // The server rejects `initialize`, so it is not such a legacy server: it
-                    // crashed. Report the crash, which may be temporary, and not the rejection.
+                    // A server that rejects `initialize` is not legacy, so it did not exit because
+                    // of `server/discover`: it crashed. Report the crash, which may be temporary.
                     Err(ConnectError::Rejected(_)) => Err(ended),
                     other => other,
                 }
@@ -252,7 +252,7 @@ impl ConnectInputs<'_> {
 /// modern server.
 async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &ClientContext) {
     if session.is_remote() {
-        // The server received the credential of this client and may repeat it.
+        // The server received the credential of this client and may repeat it in its texts.
         context.session.redactor.redact_handshake(&mut handshake);
     }
     match session {
@@ -262,8 +262,8 @@ async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &
             line.set_handshake(handshake);
             if is_modern && !interests.is_empty() {
                 let mut listening = Box::pin(Arc::clone(line).listen(interests));
-                // Poll once, so that the subscription is sent before the first listing and no
-                // change is missed between the two.
+                // Poll once, so that the subscription is sent before the first list request.
+                // Otherwise a change between the two would be missed.
                 let _ = (&mut listening).now_or_never();
                 context.tasks.spawn(listening);
             }

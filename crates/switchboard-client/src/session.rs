@@ -76,7 +76,7 @@ pub use tasks::CallTarget;
 pub struct SessionContext {
     pub server: ServerName,
     pub limits: Arc<Limits>,
-    /// Memory budget of the whole host.
+    /// Memory budget for messages, shared by all servers of the host.
     pub budget: MemoryBudget,
     /// Name and version of this client, sent in the handshake.
     pub client: Implementation,
@@ -110,7 +110,7 @@ impl SessionContext {
     }
 }
 
-/// One `tools/call` request.
+/// The parameters of one tool call, independent of the transport.
 #[derive(Debug)]
 pub struct ToolRequest<'a> {
     pub target: &'a dyn CallTarget,
@@ -118,7 +118,7 @@ pub struct ToolRequest<'a> {
     /// The `traceparent` of the call (W3C Trace Context).
     pub trace: Option<&'a str>,
     pub deadline: Deadline,
-    /// Receives the progress of the call.
+    /// Receives the progress of the call. `None` if the caller does not want progress.
     pub progress: Option<mpsc::Sender<Progress>>,
     /// Answers to the input requests of the previous `input_required` result of this call. `None`
     /// the first time the call is sent.
@@ -238,7 +238,7 @@ impl Session {
             T::register_header_params(&mut page, http);
         }
         if let Some(peer) = self.peer().filter(|_| self.is_remote()) {
-            // The server received the credential of this client and may repeat it.
+            // The server received the credential of this client and may repeat it in its texts.
             let redactor = &peer.context.redactor;
             page.items.iter_mut().for_each(|item| item.redact(redactor));
         }
@@ -353,12 +353,13 @@ impl Session {
         self.list_changes().count(kind)
     }
 
-    /// Whether list change notifications of this kind can arrive now.
+    /// Whether list change notifications of this kind can arrive now. If not, the list must be
+    /// requested again to notice changes.
     pub fn receives_changes(&self, kind: ListChangeKind) -> bool {
         self.list_changes().can_arrive(kind)
     }
 
-    /// Waits until the session ends.
+    /// Waits until the session ends, and returns the reason.
     pub async fn ended(&self) -> SessionEnd {
         match self.backend() {
             Backend::JsonRpc(peer) => peer.ended().await,
@@ -399,7 +400,7 @@ async fn decode_response<T: Send + 'static>(
     }
 }
 
-/// Runs CPU-bound work on a blocking thread.
+/// Runs CPU-bound work on a blocking thread. Fails if the work panics.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RequestError> {

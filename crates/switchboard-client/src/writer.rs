@@ -63,7 +63,8 @@ struct State {
     is_unflushed: bool,
     /// The server's input. `None` while the writer task writes, and after a failure or `close`.
     writer: Option<Writer>,
-    /// Why nothing can be written any more.
+    /// Why nothing can be written any more: the error of a write, or that the queue was closed.
+    /// `None` while writing is possible.
     failure: Option<String>,
 }
 
@@ -75,7 +76,7 @@ pub(crate) enum EnqueueError {
     /// With this line, the messages of all servers of the host would exceed the memory budget,
     /// which is `limit` bytes.
     MemoryBudgetExceeded { limit: usize },
-    /// An earlier write failed, or the queue was closed.
+    /// This or a previous write failed, or the queue was closed. Holds the reason.
     Closed(String),
 }
 
@@ -195,8 +196,8 @@ impl WriteQueue {
                 match Pin::new(writer).poll_flush(&mut context) {
                     Poll::Ready(Ok(())) => return Ok(()),
                     Poll::Pending => state.is_unflushed = true,
-                    // Not an enqueue error, because the server may have received the line. The
-                    // writer task ends the session, which fails the request.
+                    // Return no error, because the server may have received the line. The writer
+                    // task reports the failure and ends the session, which fails the request.
                     Poll::Ready(Err(error)) => state.failure = Some(error.to_string()),
                 }
             }
@@ -353,7 +354,7 @@ async fn write_all(writer: &mut Writer, lines: &mut LineQueue) -> io::Result<()>
 
 enum NextBatch {
     Write(Writer, LineQueue),
-    /// Nothing to write or flush.
+    /// There is nothing to write or flush.
     Empty,
     Failed(String),
     Closed,

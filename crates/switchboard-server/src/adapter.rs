@@ -38,7 +38,7 @@ const SERVER_MESSAGE_BACKLOG: usize = 256;
 /// Upper bound of the time limit for a request.
 const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A JSON-RPC endpoint for one in-process server. Cheap to clone.
+/// A JSON-RPC endpoint for one in-process server. Cheap to clone; all clones are the same endpoint.
 ///
 /// ```
 /// # use std::time::Duration;

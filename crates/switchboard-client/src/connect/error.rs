@@ -24,13 +24,13 @@ pub enum ConnectError {
     /// The embedder's [`Connector`](switchboard_wire::Connector) failed.
     #[error("could not connect: {0}")]
     Connector(String),
-    /// The in-process server panicked while it described itself.
+    /// The in-process server panicked when its capabilities and notifications were requested.
     #[error("{0}")]
     Defective(String),
     /// The process exited or the session ended, during the handshake or later.
     #[error("{reason}{output}")]
     SessionEnded {
-        /// The exit code or the transport error.
+        /// How the process exited, or the transport error.
         reason: String,
         /// What the server printed.
         output: ServerOutput,
@@ -44,7 +44,7 @@ pub enum ConnectError {
     /// The server responded to the first streamable HTTP request with the status 400, 404 or 405.
     #[error("{0}")]
     NotStreamable(TransportFailure),
-    /// The URL accepts neither streamable HTTP nor HTTP+SSE requests.
+    /// Neither streamable HTTP nor HTTP+SSE works at the URL. Holds the error of streamable HTTP.
     #[error("{0}")]
     NoHttpTransport(TransportFailure),
     /// The server requires a login.
@@ -63,7 +63,7 @@ pub enum ConnectError {
 /// What a server printed before it failed, displayed as the end of an error message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerOutput {
-    /// The last lines of stderr.
+    /// The last lines on stderr. Empty if there are none.
     pub stderr: String,
     /// An excerpt of the last line on stdout that was not an MCP message.
     pub stray_stdout: Option<String>,
@@ -130,7 +130,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether the server was reached but no session was established.
+    /// Whether the server was reached and the attempt failed before the end of the handshake.
     pub(super) fn failed_in_handshake(&self) -> bool {
         matches!(self.stage(), ConnectStage::Alive | ConnectStage::Handshake)
     }

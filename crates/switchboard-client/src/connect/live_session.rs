@@ -36,7 +36,7 @@ pub struct LiveSession {
     /// [`shut_down`](Self::shut_down) cancels the token only after the child has exited.
     stop: CancellationToken,
     opened_at: Instant,
-    /// The duration of each step of the connection attempt.
+    /// How long each step of the connection attempt took.
     pub attempt: ConnectAttempt,
 }
 
@@ -67,7 +67,8 @@ impl LiveSession {
         self.opened_at.elapsed()
     }
 
-    /// Ends the session, then the child: closes stdin, waits, sends SIGTERM, waits, sends SIGKILL.
+    /// Ends the session, then the child. Closes stdin, sends SIGTERM if the child does not exit,
+    /// and SIGKILL if it still does not exit. The time limits are in [`Deadlines`].
     #[cfg_attr(not(feature = "stdio"), expect(unused_mut))]
     pub async fn shut_down(mut self) {
         let session = self.session.clone();
@@ -92,7 +93,7 @@ impl LiveSession {
 
     /// Whether the server is a child process of this program.
     pub fn has_child(&self) -> bool {
-        // Every child has a stderr.
+        // A session has a stderr if and only if it has a child.
         self.stderr.is_some()
     }
 
@@ -104,7 +105,7 @@ impl LiveSession {
             biased;
             _ = session.ended() => {}
             () = self.child_ended() => {
-                // Read what the child wrote before it exited.
+                // Give the session time to read what the child wrote before it exited.
                 let _ = timeout(EXIT_GRACE, session.ended()).await;
                 session.close();
             }

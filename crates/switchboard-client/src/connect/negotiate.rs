@@ -15,7 +15,7 @@ pub(super) enum ProbeOutcome {
     Discovered(DiscoverResult),
     ErrorResponse(ErrorObject),
     InvalidResponse(InvalidMessage),
-    /// No response within the probe deadline.
+    /// No response arrived in time, or the response was lost.
     Silent,
     SessionEnded,
 }
@@ -44,7 +44,8 @@ pub enum HandshakeRejection {
     /// The server chose a version that this client does not know.
     #[error("{0}")]
     UnknownVersion(#[from] UnknownVersion),
-    /// The server supports none of the versions that this client knows.
+    /// The server supports none of the versions that this client knows. Holds the versions that
+    /// the server supports.
     #[error("the server supports only {}, none of which is known to this client", .0.join(", "))]
     NoCommonVersion(Vec<String>),
     /// The server requires a client capability that this client does not have, or rejects its

@@ -118,7 +118,7 @@ pub struct Deadline {
     idle: Option<Duration>,
 }
 
-/// A deadline that passed.
+/// Which limit of a deadline was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expired {
     /// The limit that was exceeded: `idle` or `total` of the [`Deadline`].
@@ -189,7 +189,7 @@ pub(crate) enum DeadlineCheck {
 }
 
 impl RunningDeadline {
-    /// Waits until the deadline passes.
+    /// Waits until the deadline passes, and returns which limit was exceeded.
     pub(crate) async fn expired(&self, clock: &ActivityClock) -> Expired {
         let mut now = self.deadline.started_at;
         loop {

@@ -21,12 +21,12 @@ pub enum SessionEnd {
         /// if they were a complete message.
         partial_line: Option<String>,
     },
-    /// Reading or writing failed.
+    /// Reading from or writing to the byte stream failed. Holds the error message.
     Io(String),
     /// The server sent a message without an end. The session gives up at eight times the limit
     /// `message_bytes`.
     Unterminated,
-    /// The server cannot be reached, or does not respond.
+    /// The server behind a URL cannot be reached or does not respond. Holds the message.
     Unreachable(String),
     /// The server no longer knows the HTTP session id. The owner of the server reconnects
     /// immediately.
@@ -107,7 +107,7 @@ pub enum RequestError {
 #[error("{message}")]
 pub struct TransportFailure {
     pub delivery: Delivery,
-    /// Status of the HTTP response, if there was one.
+    /// Status of the HTTP response. `None` if no response arrived.
     pub status: Option<u16>,
     /// `Retry-After`: how long the server asks the client to wait before the next request.
     pub(crate) retry_after: Option<Duration>,

@@ -64,8 +64,8 @@ impl std::fmt::Debug for LineSession {
 }
 
 impl LineSession {
-    /// Spawns the tasks of the session. They end with the streams, or when `server_gone` is
-    /// cancelled.
+    /// Spawns the tasks of the session. The tasks end when the streams end, at the latest when
+    /// `server_gone` is cancelled.
     pub(crate) fn spawn(
         streams: ByteStreams,
         context: SessionContext,
@@ -314,7 +314,7 @@ impl LineSession {
         next_check
     }
 
-    /// An excerpt of the last line on stdout that was not a message.
+    /// An excerpt of the last line on stdout that was neither a message nor empty.
     pub(crate) fn stray_output(&self) -> Option<String> {
         lock(&self.stray_output).clone()
     }

@@ -40,7 +40,8 @@ pub(crate) struct ListChanges {
 #[derive(Debug, Default)]
 struct ChangeCounter {
     count: AtomicU64,
-    /// Stores at most one permit: several notifications wake the waiting task once.
+    /// Notified on each change. Stores at most one permit, so several changes before a wait end
+    /// only one wait.
     changed: Notify,
     can_arrive: AtomicBool,
 }

@@ -104,7 +104,7 @@ fn forward(context: &SessionContext, params: &[u8]) {
 
 /// Emits a `tracing` event at the level that corresponds to the level of the log message.
 fn trace(context: &SessionContext, level: &str, data: Option<&Json>) {
-    // `tracing` needs the level of an event at compile time.
+    // A macro, because `tracing` needs the level of an event at compile time.
     macro_rules! trace_at {
         ($level:ident) => {
             tracing::$level!(

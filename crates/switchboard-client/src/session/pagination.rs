@@ -19,7 +19,7 @@ const MAX_NOTE_BYTES: usize = 300;
 /// Maximum number of notes about skipped items.
 const MAX_NOTES: usize = 50;
 
-/// The items that a server listed.
+/// The items of all pages of a listing, with notes about what is missing.
 #[derive(Debug)]
 pub struct Listing<T> {
     pub items: Vec<T>,
@@ -101,7 +101,7 @@ impl<T: ListItem> Listing<T> {
             ));
             return None;
         }
-        // An empty cursor is a valid cursor. Only a missing one marks the last page.
+        // An empty cursor is valid. Only a page without a cursor is the last page.
         let next = page.next_cursor?;
         let reason = if next.len() > limits.cursor_bytes {
             format!("a cursor of {} bytes (limit `cursor_bytes`)", next.len())

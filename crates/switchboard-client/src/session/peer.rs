@@ -282,7 +282,7 @@ impl Peer {
     }
 }
 
-/// Handles a request from the server.
+/// Handles a request from the server. Ignores it in the modern era.
 pub(super) fn on_request<S: JsonRpcSession>(
     session: &Arc<S>,
     id: RequestId,

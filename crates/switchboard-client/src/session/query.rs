@@ -26,7 +26,7 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// A request without params.
+    /// Creates a request without params.
     pub fn new(method: &'static str, deadline: Deadline) -> Self {
         Self {
             method,
@@ -36,7 +36,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Adds a param.
+    /// Adds a member to the params.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.params.insert(key.to_owned(), value.into());
         self

@@ -356,7 +356,7 @@ impl LineSession {
     }
 }
 
-/// Searches for the next line on a blocking thread.
+/// Searches for the next line on a blocking thread, because skipping a long line takes time.
 async fn next_line_blocking(
     lines: &mut LineReader,
 ) -> Result<Result<Option<Line>, Unterminated>, SessionEnd> {

@@ -161,8 +161,8 @@ impl Hasher for IdHasher {
 }
 
 impl RequestTable {
-    /// Inserts a request and returns its id, which was never used before. Fails after the end of
-    /// the session.
+    /// Inserts a request and returns its new id. Ids are not reused in a session. Fails after the
+    /// end of the session.
     pub(super) fn insert(&mut self, mut request: PendingRequest) -> Result<u64, SessionEnd> {
         if let Some(end) = &self.ended {
             return Err(end.clone());
@@ -252,7 +252,8 @@ impl RequestTable {
         }
     }
 
-    /// Forwards progress to the caller. Returns whether the caller asked for progress.
+    /// Forwards progress to the caller of request `id`. Returns whether this caller asked for
+    /// progress.
     pub(super) fn forward_progress(&mut self, id: u64, progress: Progress) -> bool {
         let request = self.pending.get_mut(&id);
         let Some(forwarder) = request.and_then(|request| request.progress.as_mut()) else {

@@ -79,7 +79,7 @@ enum Acceptance {
     Rejected(Arc<str>),
 }
 
-/// One `subscriptions/listen` request.
+/// The state of one `subscriptions/listen` request for resource updates.
 struct ListenRequest {
     /// Id of the request. Zero until the request is sent.
     id: AtomicU64,
@@ -107,7 +107,7 @@ pub struct Subscription {
     session: Session,
     uri: Arc<str>,
     state: watch::Receiver<UriState>,
-    /// Number of updates that were reported to the caller.
+    /// The value of [`UriState::updates`] when an update was last reported to the caller.
     seen_updates: u64,
 }
 

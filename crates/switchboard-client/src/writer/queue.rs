@@ -33,7 +33,7 @@ pub(super) struct LineQueue {
     text: Vec<u8>,
     /// Offset of the first unwritten byte in `text`.
     start: usize,
-    /// Unwritten bytes of all lines.
+    /// Number of unwritten bytes in all lines.
     bytes: usize,
 }
 
@@ -57,7 +57,7 @@ impl LineQueue {
         self.lines.is_empty()
     }
 
-    /// Unwritten bytes of all lines.
+    /// Number of unwritten bytes in all lines.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -196,7 +196,7 @@ impl LineQueue {
         }
     }
 
-    /// Whether the allocations are small enough to be kept for the next batch.
+    /// Whether the allocations of this queue are small enough to be kept for the next batch.
     pub(super) fn is_worth_recycling(&self) -> bool {
         self.lines.capacity() <= MAX_RECYCLED_LINES
             && self.text.capacity() <= MAX_RECYCLED_TEXT_BYTES

@@ -16,7 +16,7 @@ use tokio::sync::{broadcast, mpsc};
 
 use super::jsonrpc;
 
-/// Maximum number of resource subscriptions.
+/// Maximum number of resource subscriptions of the client. Further ones fail.
 const MAX_SUBSCRIPTIONS: usize = 1024;
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";

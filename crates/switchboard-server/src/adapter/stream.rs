@@ -156,7 +156,7 @@ impl Drop for SentRequest {
     }
 }
 
-/// Reads and writes the lines of one connection.
+/// The task of one connection, which reads and writes its lines.
 struct ConnectionTask {
     in_flight: Arc<InFlight>,
     server_messages: mpsc::Sender<Json>,

@@ -85,7 +85,7 @@ impl InProcessResource {
         }
     }
 
-    /// Sets the display name.
+    /// Sets the `title`, which clients display instead of the name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.definition.title = Some(title.into());
         self
@@ -166,7 +166,7 @@ impl InProcessTemplate {
         }
     }
 
-    /// Sets the display name.
+    /// Sets the `title`, which clients display instead of the name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.definition.title = Some(title.into());
         self

@@ -36,7 +36,7 @@ const NOTIFICATION_BACKLOG: usize = 64;
 /// Items in the order of their registration. Replacing an item keeps its position.
 type Registry<T> = Mutex<IndexMap<Arc<str>, Arc<T>>>;
 
-/// A server made of the program's own functions: tools, resources and prompts with their types.
+/// An in-process server whose tools, resources and prompts are typed functions of this program.
 ///
 /// See [the crate](crate) for an example. Cheap to clone; all clones are the same server.
 #[derive(Clone)]

@@ -48,7 +48,7 @@ pub(super) enum SendFailure {
     Http(HttpError),
     /// The [`AuthProvider`] failed to return a credential. A login would not help.
     NoCredential(AuthError),
-    /// The user has to log in.
+    /// The server or the [`AuthProvider`] requires the user to log in.
     NeedsLogin(Box<LoginRequired>),
 }
 

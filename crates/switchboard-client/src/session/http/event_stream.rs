@@ -59,7 +59,7 @@ impl EventStream {
         self.events.reset_for_resume();
     }
 
-    /// Stops reading events. Returns the rest of the body.
+    /// Stops parsing events. Returns the body, whose rest was not read.
     pub(super) fn into_body(self) -> Body {
         self.body
     }

@@ -42,7 +42,7 @@ pub(super) const UNTERMINATED_EVENT: &str = "the server sent an event without an
 /// How long the rest of an event stream is read after the response arrived.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A request in flight. Dropping it before the response cancels the request.
+/// A request in flight. Cancels the request if it is dropped while the caller is waiting.
 struct InFlightExchange<'a> {
     session: &'a Arc<StreamableHttpSession>,
     id: u64,
@@ -108,7 +108,7 @@ pub(super) enum StreamMessage {
     Unsolicited,
 }
 
-/// Why the wait for a response ended.
+/// Why [`StreamableHttpSession::request`] stopped waiting for the response.
 enum Wake {
     Done(Result<RawResult, RequestError>),
     Stopped,

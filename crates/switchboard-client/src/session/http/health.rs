@@ -28,7 +28,7 @@ const MAX_CONSECUTIVE_FAILURES: u32 = 5;
 pub struct Health {
     /// A server is pinged after this time without a response or, over HTTP+SSE, any event.
     pub idle: Duration,
-    /// How long a ping may take.
+    /// How long the server may take to respond to a ping.
     pub deadline: Duration,
     /// Changes each time the machine resumes from suspend.
     pub resumed: watch::Receiver<u64>,
@@ -122,7 +122,7 @@ impl HealthMonitor {
 pub(super) trait Pingable: JsonRpcSession {
     fn health(&self) -> &HealthMonitor;
 
-    /// Sends a request that is cheap for the server.
+    /// Sends a request to which any server responds quickly.
     fn ping(
         self: &Arc<Self>,
         deadline: Deadline,
@@ -152,7 +152,8 @@ pub(super) async fn run_checks<S: Pingable>(session: Arc<S>) {
                 delivery: Delivery::Answered,
                 ..
             }) => monitor.record_success(),
-            // The server may be busy with the requests in flight, which have their own deadlines.
+            // The server may be too busy with other requests to respond. The deadlines of these
+            // requests apply instead.
             RequestError::TimedOut { .. } if monitor.has_requests() => monitor.postpone_check(),
             error => {
                 let end =

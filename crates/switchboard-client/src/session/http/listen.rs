@@ -203,7 +203,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Sends a `subscriptions/listen` request and waits for the event stream.
+    /// Sends a `subscriptions/listen` request. Returns the response when its headers have arrived
+    /// and announce an event stream.
     async fn send_listen(
         &self,
         id: u64,

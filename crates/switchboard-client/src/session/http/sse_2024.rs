@@ -41,7 +41,7 @@ use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::sse::SseItem;
 use switchboard_wire::sync::lock;
 
-/// How long reading the body of the response to a POST may take.
+/// How long reading the response body of a successful POST may take.
 const POST_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a request still waits for its response on the event stream after its POST failed.
 const RESPONSE_AFTER_FAILED_POST: Duration = Duration::from_secs(10);
@@ -372,7 +372,7 @@ impl Pingable for Sse2024Session {
     }
 }
 
-/// A request in flight. Dropping it before the response cancels the request.
+/// A request in flight. Cancels the request if it is dropped while the caller is waiting.
 struct InFlightPost<'a> {
     session: &'a Arc<Sse2024Session>,
     id: u64,

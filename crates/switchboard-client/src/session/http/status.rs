@@ -81,7 +81,7 @@ pub(super) async fn read(
 /// Parses the JSON-RPC error in a body. Returns `None` if there is none, or if it has the id of
 /// another request.
 fn rpc_error(body: &[u8], id: Option<u64>, limits: &Limits) -> Option<ErrorObject> {
-    // Some servers omit the id if they could not parse the request.
+    // Some servers omit the id of the response if they could not parse the request.
     #[derive(serde::Deserialize)]
     struct WithoutId {
         error: ErrorObject,

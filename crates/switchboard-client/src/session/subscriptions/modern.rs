@@ -22,7 +22,7 @@ use switchboard_wire::sync::lock;
 
 /// Changes of the set of URIs within this time are covered by one request.
 const COALESCE_DELAY: Duration = Duration::from_millis(20);
-/// How long a server may take to acknowledge a request.
+/// How long a server may take to acknowledge a `subscriptions/listen` request.
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay before a request is sent again after its connection failed. Doubles with each failure, up
 /// to [`MAX_RETRY_DELAY`].
@@ -39,7 +39,7 @@ pub(in crate::session) enum ListenEnd {
     Ended(String),
 }
 
-/// An open `subscriptions/listen` request.
+/// An open `subscriptions/listen` request. Dropping it ends the request.
 struct ActiveListen<'a> {
     subscriptions: &'a Subscriptions,
     listen: Arc<ListenRequest>,

@@ -49,7 +49,7 @@ pub(super) struct TaskPoller<'a> {
     task: CancelTaskOnDrop,
     /// Poll interval that the server set. `None`: [`DEFAULT_POLL_INTERVAL`].
     interval: Option<Duration>,
-    /// Lifetime of the task that the server set.
+    /// How long the server keeps the task. `None` if the server did not say.
     ttl: Option<Duration>,
     /// Whether the next poll is sent without waiting for the interval.
     poll_now: bool,
@@ -304,7 +304,7 @@ impl<'a> TaskPoller<'a> {
         switchboard_wire::text::one_line(&self.redacted(&self.task.id), 100).into_owned()
     }
 
-    /// The error for a task that failed or was cancelled by the server.
+    /// The error for a task that failed or that the server cancelled. Marks the task as ended.
     fn failed(&mut self, mut error: ErrorObject) -> RequestError {
         self.task.maybe_running = false;
         if let Some(peer) = self.task.session.peer() {
@@ -313,7 +313,8 @@ impl<'a> TaskPoller<'a> {
         RequestError::ErrorResponse(error)
     }
 
-    /// The error for a task that can be neither polled nor cancelled any more.
+    /// The error for a task that can be neither polled nor cancelled any more. Its delivery is
+    /// *unknown*.
     fn unknown_outcome(&mut self, why: String) -> RequestError {
         self.task.maybe_running = false;
         RequestError::Transport(TransportFailure::unknown(why))
@@ -331,7 +332,7 @@ impl<'a> TaskPoller<'a> {
 }
 
 fn task_query<'a>(method: &'static str, id: &'a str) -> Query<'a> {
-    // The deadline of the whole task is checked in `run`.
+    // Polls have no deadline of their own: `run` checks the deadline of the call.
     Query::new(method, Deadline::after(Deadlines::MAX)).with_subject("taskId", id)
 }
 
