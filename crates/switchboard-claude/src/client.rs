@@ -32,9 +32,9 @@ const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 /// A session with the CLI. Dropping it kills the CLI and all processes that it started;
 /// [`Client::close`] shuts the CLI down gracefully.
 ///
-/// All methods take `&self`: one task may interrupt while another reads messages. Requests of the
-/// CLI (tools, permissions, hooks) are answered even while no messages are read. Up to 256 MiB of
-/// unread messages are queued; beyond that, the session ends with an error.
+/// All methods take `&self`, so one task can interrupt the model while another task reads messages.
+/// Requests of the CLI (tools, permissions, hooks) are answered even while no messages are read. Up
+/// to 256 MiB of unread messages are queued; beyond that, the session ends with an error.
 ///
 /// ```no_run
 /// use switchboard_claude::{Client, Options};
@@ -127,7 +127,7 @@ impl Client {
     }
 }
 
-/// Control requests to the CLI.
+/// Methods that send a control request to the CLI.
 impl Client {
     /// Sends a control request for which this crate has no method. Returns the payload of the
     /// response, or `null` if it has none.
@@ -165,7 +165,7 @@ impl Client {
     }
 }
 
-/// MCP servers of the session.
+/// Methods for the MCP servers of the session.
 impl Client {
     /// Returns all MCP servers that the CLI knows, with their status.
     pub async fn mcp_status(&self) -> Result<Vec<McpServerStatus>, Error> {

@@ -14,7 +14,7 @@ use crate::servers::{InProcessServers, check_names};
 /// `Options::max_buffer_size` raises it, so that at least one message of maximum size fits.
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
-/// When this crate closes the input of the CLI, which makes the CLI exit.
+/// When this crate closes the input of the CLI. The CLI then exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseInput {
     /// When the first turn is over.

@@ -1,7 +1,8 @@
 //! Hooks: callbacks for events of the CLI.
 //!
-//! `initialize` registers each hook under a generated id, with which the CLI then sends
-//! `hook_callback` requests. Invariant: a panic in a hook affects only the request that called it.
+//! The `initialize` request registers each hook under a generated id. To call a hook, the CLI sends a
+//! `hook_callback` request with this id. Invariant: if a hook panics, only the `hook_callback` request
+//! that called it fails.
 //!
 //! ```
 //! use switchboard_claude::{HookEvent, HookOutput, Hooks};

@@ -4,7 +4,8 @@
 //! The crate starts the CLI as a child process and implements its control protocol: in-process MCP
 //! servers, permission requests, hooks and elicitations. [`query`] sends one prompt and returns a
 //! stream of messages. A [`Client`] is a session of several turns. [`Options`] configure servers,
-//! tools and permissions. Names follow the official SDKs for Python and TypeScript.
+//! tools and permissions. Methods and types are named as in the official SDKs for Python and
+//! TypeScript.
 //!
 //! ```no_run
 //! use schemars::JsonSchema;

@@ -1,8 +1,9 @@
 //! Typed messages of the CLI.
 //!
-//! Invariant: parsing a JSON object never fails. An unknown type becomes [`Message::Unknown`], and
-//! a field that is missing or of another type gets its default. Every message keeps its original
-//! JSON ([`Message::raw`]), so fields of a newer CLI remain accessible.
+//! Invariant: parsing a JSON object never fails. An object of unknown type becomes
+//! [`Message::Unknown`]. If a member is missing or has an unexpected type, the field gets its default
+//! value. Every message keeps its original JSON ([`Message::raw`]), so that members of a newer CLI
+//! remain accessible.
 //!
 //! ```
 //! use switchboard_claude::Message;
@@ -61,7 +62,7 @@ pub struct AssistantMessage {
     pub model: String,
     /// The content blocks of the output.
     pub content: Vec<ContentBlock>,
-    /// Why the model stopped to generate; `None` while it is still generating.
+    /// Why the model stopped generating; `None` while it is still generating.
     pub stop_reason: Option<String>,
     /// The tokens that the API message has used so far.
     pub usage: Usage,

@@ -1,8 +1,8 @@
 //! Options of a session with the CLI.
 //!
-//! Method names follow the official SDKs. [`Options`] only stores values: `command_line` turns them
-//! into arguments and environment, `initialize_request` into the first request, `accessors` into
-//! the handlers of a connection. `values` holds the enums.
+//! Methods are named as in the official SDKs. [`Options`] only stores values. The module
+//! `command_line` turns them into arguments and environment, `initialize_request` into the first
+//! request, and `accessors` into the handlers of a connection. `values` contains the enums.
 //!
 //! Invariant: `Debug` prints no value of the environment, and no secret of a server is put on the
 //! command line, which every user of the machine can read.
@@ -154,7 +154,7 @@ impl Default for Options {
     }
 }
 
-/// Servers and tools.
+/// Options for MCP servers and tools.
 impl Options {
     /// Creates options in which every option has its default value.
     pub fn new() -> Self {
@@ -224,7 +224,7 @@ impl Options {
     }
 }
 
-/// Permission to use tools.
+/// Options that decide which tools may run.
 impl Options {
     /// Sets for which tools the CLI asks for permission.
     pub fn permission_mode(mut self, mode: PermissionMode) -> Self {
@@ -232,11 +232,12 @@ impl Options {
         self
     }
 
-    /// Adds permission rules. They are evaluated first: allow and deny are final, and ask goes to
-    /// [`Options::can_use_tool`] or [`Options::interaction`]. Deny and ask rules also apply to
-    /// tools that the CLI would run without asking (`Read`, [`Options::allowed_tools`]). A rule
-    /// names an MCP tool by the server name given in these options, and a built-in tool by its own
-    /// name (`Bash`).
+    /// Adds permission rules, which are evaluated before any handler. Allow and deny rules are
+    /// final. If an ask rule or no rule matches, the callback of [`Options::can_use_tool`] decides,
+    /// or else the handler of [`Options::interaction`]. Deny and ask rules also apply to tools that
+    /// the CLI would run without permission (`Read`, [`Options::allowed_tools`]). A rule names an
+    /// MCP tool by the server name given in these options, and a built-in tool by its own name
+    /// (`Bash`).
     ///
     /// ```
     /// use switchboard::permission::{Action, Rule};
@@ -253,8 +254,8 @@ impl Options {
         self
     }
 
-    /// Sets the callback that decides where no rule does. It takes precedence over
-    /// [`Options::interaction`].
+    /// Sets the callback that decides about a tool use if no allow or deny rule does. If it is set,
+    /// the handler of [`Options::interaction`] is not asked about tools.
     ///
     /// ```
     /// use switchboard_claude::{Options, PermissionResult};
@@ -289,7 +290,7 @@ impl Options {
     }
 }
 
-/// Model and prompts.
+/// Options for the model and its prompts.
 impl Options {
     /// Sets the system prompt, which replaces that of the CLI. Empty by default.
     pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
@@ -358,7 +359,7 @@ impl Options {
     }
 }
 
-/// Which session the CLI starts or continues.
+/// Options for which session the CLI starts or continues.
 impl Options {
     /// Resumes an earlier session by its id
     /// ([`ResultMessage::session_id`](crate::ResultMessage::session_id)).
@@ -406,7 +407,7 @@ impl Options {
     }
 }
 
-/// The CLI process and its limits.
+/// Options for the CLI process and its limits.
 impl Options {
     /// Sets the working directory of the CLI.
     pub fn cwd(mut self, directory: impl Into<PathBuf>) -> Self {

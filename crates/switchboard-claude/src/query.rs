@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::message::Message;
 use crate::options::Options;
 
-/// Sends one prompt and returns the messages as a stream. Polling the stream starts the CLI. When
-/// the stream ends, the CLI has exited.
+/// Sends one prompt and returns the messages as a stream. The first poll of the stream starts the
+/// CLI. When the stream ends, the CLI has exited.
 ///
 /// ```no_run
 /// use switchboard_claude::{Options, query};

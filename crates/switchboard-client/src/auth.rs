@@ -25,7 +25,7 @@ pub use static_headers::{Bearer, StaticHeaders};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::id::ServerName;
 
-/// Provides the credential for requests to one server.
+/// Provides the credentials for requests to a server, and decides how to go on after a rejection.
 ///
 /// ```
 /// use switchboard::auth::{

@@ -59,7 +59,7 @@ pub(crate) struct Target {
     pub(crate) tls: TlsConfig,
 }
 
-/// One request. A redirected request is built anew for each redirect.
+/// A request to the server. After a redirect, `make_request` builds it again.
 pub(crate) struct HttpRequest {
     pub(crate) method: Method,
     /// The URL to send the request to, with the same origin as the server. `None` for the URL of

@@ -2,8 +2,8 @@
 
 use url::Host;
 
-/// Returns whether a host is `localhost` (in any case, also with a trailing dot) or a loopback
-/// address.
+/// Returns whether a host is `localhost` (in upper or lower case, also with a trailing dot) or a
+/// loopback address.
 pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => {

@@ -44,7 +44,7 @@ pub struct SamplingRequest<'a> {
     pub model_preferences: Option<Json>,
     /// The temperature that the server suggests.
     pub temperature: Option<f64>,
-    /// Texts after which the model stops to generate.
+    /// Texts at which the model stops generating.
     pub stop_sequences: Vec<String>,
     /// Tools that the model may use, as received. `None` unless the client announced
     /// `sampling.tools`.

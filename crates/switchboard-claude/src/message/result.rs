@@ -35,7 +35,7 @@ pub struct ResultMessage {
     /// The answer as JSON that matches the schema of
     /// [`Options::json_schema`](crate::Options::json_schema).
     pub structured_output: Option<Value>,
-    /// Why the model stopped to generate, for example `end_turn`.
+    /// Why the model stopped generating, for example `end_turn`.
     pub stop_reason: Option<String>,
     /// Why the turn ended: `completed`, `api_error`, `aborted_tools` and others.
     pub terminal_reason: Option<String>,

@@ -17,7 +17,7 @@ use switchboard::mcp::Implementation;
 pub struct McpServerStatus {
     /// The name of the server in the configuration.
     pub name: String,
-    /// The state of the connection.
+    /// The state of the connection between the CLI and the server.
     pub status: McpConnectionStatus,
     /// The name and version that the server reports. `None` until it is connected.
     #[serde(default, deserialize_with = "lenient")]

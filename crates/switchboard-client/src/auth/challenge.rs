@@ -42,7 +42,7 @@ pub struct ChallengeScheme {
 }
 
 impl ChallengeScheme {
-    /// Returns the value of the first parameter with this name, in any case.
+    /// Returns the value of the first parameter with this name. Ignores the case of the name.
     pub fn param(&self, name: &str) -> Option<&str> {
         let mut params = self.params.iter();
         let param = params.find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -51,7 +51,7 @@ impl ChallengeScheme {
 }
 
 impl Challenge {
-    /// Parses the values of `WWW-Authenticate` headers.
+    /// Parses the values of all `WWW-Authenticate` headers of a response. Skips malformed parts.
     ///
     /// ```
     /// use switchboard::auth::Challenge;

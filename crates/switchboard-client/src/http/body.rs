@@ -61,7 +61,8 @@ impl hyper::body::Body for RequestBody {
 /// The body of a response, decoded while it is read.
 pub(crate) struct Body {
     incoming: hyper::body::Incoming,
-    /// The connection that the body arrives on. `None` after the end of the body or an error.
+    /// The connection on which the body arrives. `None` after the end of the body, and after an
+    /// error.
     connection: Option<Connection>,
     pool: Weak<Pool>,
     /// How long the connection may stay idle in the pool after the end of this body.

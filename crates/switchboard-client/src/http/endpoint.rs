@@ -30,7 +30,7 @@ pub struct HttpEndpoint {
     pub url: Url,
     /// The transport, or how to find out which one the server uses.
     pub transport: HttpTransport,
-    /// Certificate files for this server, in addition to those of the platform.
+    /// Certificate and key files for the connections to this server.
     pub tls: TlsConfig,
     /// Supplies the credential of each request.
     pub auth: Arc<dyn AuthProvider>,

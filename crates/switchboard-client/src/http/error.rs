@@ -65,7 +65,7 @@ impl std::error::Error for HttpError {}
 /// What failed. In all variants, `address` is `host:port` of the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpErrorKind {
-    /// The URL or the TLS configuration of the server is invalid. Holds the whole message.
+    /// The URL or the TLS configuration of the server is invalid. Holds the error message.
     #[error("{0}")]
     InvalidConfig(&'static str),
     #[error("TLS cannot be set up: {0}")]
