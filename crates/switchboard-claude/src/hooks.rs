@@ -1,8 +1,8 @@
 //! Hooks: callbacks for events of the CLI.
 //!
-//! The `initialize` request registers each hook under a generated id. To call a hook, the CLI sends a
-//! `hook_callback` request with this id. Invariant: if a hook panics, only the `hook_callback` request
-//! that called it fails.
+//! The `initialize` request registers each hook under a generated id. To call a hook, the CLI sends
+//! a `hook_callback` request with this id. Invariant: if a hook panics, only the `hook_callback`
+//! request that called it fails.
 //!
 //! ```
 //! use switchboard_claude::{HookEvent, HookOutput, Hooks};
@@ -154,7 +154,7 @@ impl From<&str> for HookMatcher {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HookInput {
-    /// The kind of event.
+    /// The event for which the hook is called.
     pub event: HookEvent,
     /// The id of the session.
     pub session_id: String,

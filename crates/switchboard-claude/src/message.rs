@@ -1,9 +1,9 @@
 //! Typed messages of the CLI.
 //!
 //! Invariant: parsing a JSON object never fails. An object of unknown type becomes
-//! [`Message::Unknown`]. If a member is missing or has an unexpected type, the field gets its default
-//! value. Every message keeps its original JSON ([`Message::raw`]), so that members of a newer CLI
-//! remain accessible.
+//! [`Message::Unknown`]. If a member is missing or has an unexpected type, the field gets its
+//! default value. Every message keeps its original JSON ([`Message::raw`]), so that members of a
+//! newer CLI remain accessible.
 //!
 //! ```
 //! use switchboard_claude::Message;

@@ -35,7 +35,7 @@ pub struct McpServerConfig {
     always_load: bool,
 }
 
-/// How the CLI reaches a server, with the settings for that.
+/// How the CLI reaches a server: as a process, at a URL, or in this process.
 #[derive(Clone)]
 enum ServerKind {
     Stdio {

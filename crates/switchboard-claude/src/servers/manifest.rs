@@ -2,8 +2,8 @@
 //!
 //! A manifest contains a server's responses to `initialize` and `tools/list`, so that the CLI does
 //! not send these requests. If a server responds late or incompletely, it gets no manifest or one
-//! without tools, and the CLI sends the requests. Invariant: a server without a manifest is not an
-//! error.
+//! without tools, and the CLI sends the missing requests. Invariant: a server without a manifest is
+//! not an error.
 
 use std::time::Duration;
 

@@ -184,8 +184,7 @@ async fn interrupted_call_is_dropped() {
 #[tokio::test]
 async fn megabyte_result_arrives() {
     const SIZE: usize = 1_000_000;
-    /// Size of a result that the CLI passes to the model in full. Above half a megabyte, it does
-    /// not.
+    /// Size of a result that the CLI passes to the model in full. It does so up to half a megabyte.
     const INLINE_SIZE: usize = 400_000;
     let turns = [
         Turn::tool("mcp__it__large", json!({})),
