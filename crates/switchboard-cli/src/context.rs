@@ -121,7 +121,8 @@ impl Context {
         Policy::new(self.rules(servers))
     }
 
-    /// The tools that the server listed when it was last connected.
+    /// The tools in the server's cached listing. Empty if nothing is cached or the entry is
+    /// invalid.
     pub(crate) fn cached_tools(&self, entry: &ServerEntry) -> Vec<ToolDefinition> {
         // The launch spec is only needed for the cache key; no server is launched.
         let LaunchDecision::Launch(spec) = entry.decide_launch(&Trust::project_for_this_run())

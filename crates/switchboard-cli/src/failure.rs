@@ -25,7 +25,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// Invalid config.
     Config = 3,
-    /// The server is unavailable or not approved.
+    /// The server is not connected, or is not approved.
     Unavailable = 4,
     LoginNeeded = 5,
     Denied = 6,
@@ -217,7 +217,8 @@ impl From<QueryError> for Failure {
             QueryError::ErrorResponse { .. } => Kind::Refused,
             QueryError::InvalidResponse { .. } => Kind::UnusableAnswer,
             QueryError::TimedOut { .. } => Kind::TimedOut,
-            // A query has no side effects, so it does not matter whether it was delivered.
+            // A query has no side effects, so the error does not say whether the query reached the
+            // server.
             QueryError::ConnectionLost { .. } => Kind::Unavailable,
             QueryError::ShuttingDown => Kind::Interrupted,
             _ => Kind::Internal,

@@ -16,27 +16,27 @@ use crate::render::Console;
 use crate::render::style::{Paint, Style};
 use crate::terminal::{LineInput, Terminal, Typed};
 
-/// Where the answer comes from.
+/// How permission questions are answered.
 #[derive(Clone, Debug)]
 enum Responder {
-    /// `--yes` was given.
+    /// Every question is answered with yes, because `--yes` was given.
     AlwaysYes,
     Terminal(Style),
-    /// Stdin or stderr is no terminal.
+    /// No person can be asked, because stdin or stderr is no terminal.
     NoInteraction,
 }
 
-/// Asks for permission if a person can answer.
+/// Answers permission questions: with yes after `--yes`, otherwise by asking on the terminal.
 #[derive(Clone, Debug)]
 pub(crate) struct PermissionPrompt {
     responder: Responder,
     terminal: Terminal,
-    /// The files that "always" can save a rule to.
+    /// The settings files that the answer "always" can save an allow rule to.
     rule_files: Vec<RuleFile>,
 }
 
 impl PermissionPrompt {
-    /// `yes`: answer every question with yes.
+    /// If `yes` is true, every question is answered with yes.
     pub(crate) fn new(console: &Console, yes: bool, rule_files: Vec<RuleFile>) -> Self {
         let responder = match yes {
             true => Responder::AlwaysYes,
@@ -81,9 +81,11 @@ impl PermissionPrompt {
 /// One question as shown on the terminal.
 struct PermissionForm {
     text: String,
-    /// The pattern of the rule that "always" saves.
+    /// The pattern of the allow rule that the answer "always" saves. Matches only the tool in the
+    /// question.
     pattern: String,
-    /// The files in which that rule takes effect. Without any, "always" is not offered.
+    /// The settings files in which the allow rule would take effect. If empty, "always" is not
+    /// offered.
     rule_files: Vec<RuleFile>,
     style: Style,
 }
@@ -124,14 +126,14 @@ impl PermissionForm {
                 saved.location,
                 file.scope
             ),
-            // The user allowed the call; a rule that cannot be saved does not change that.
+            // The user allowed the call, so it is made even if the rule cannot be saved.
             Err(error) => format!("Allowed once; could not save the rule: {error}\n"),
         };
         io::stderr().write_all(message.as_bytes())?;
         Ok(PermissionResponse::Allow)
     }
 
-    /// The file to save the rule to. `None` denies the call.
+    /// Asks which file to save the allow rule to. `None` means that the call is denied.
     async fn choose_rule_file(&self, input: &mut LineInput) -> io::Result<Option<&RuleFile>> {
         let [only] = self.rule_files.as_slice() else {
             let choices = self.style.paint(Paint::Dim, "[L]ocal, [u]ser");
@@ -197,7 +199,7 @@ fn escape_json(arguments: &serde_json::Map<String, serde_json::Value>) -> String
     escaped
 }
 
-/// The tool's annotations as labels. They are claims of the server and not verified.
+/// The tool's annotations as labels. Annotations are unverified claims of the server.
 pub(crate) fn annotation_labels(annotations: &ToolAnnotations) -> Vec<&'static str> {
     let labels = [
         (annotations.read_only, "read-only", "not read-only"),
@@ -228,7 +230,8 @@ enum PermissionReply {
     No,
 }
 
-/// `None`: not understood, ask again. An empty line is a no.
+/// Parses an answer. `None` means that the answer is not understood and the question is repeated.
+/// An empty line is a no.
 fn parse_reply(answer: &str) -> Option<PermissionReply> {
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Some(PermissionReply::Once),

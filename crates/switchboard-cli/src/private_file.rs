@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use crate::failure::Failure;
 
-/// Creates or truncates a file with mode 0600. A symbolic link is not followed: its author could
-/// choose which file is truncated.
+/// Creates or truncates a file with mode 0600. A symbolic link is not followed: whoever created the
+/// link could choose which file is truncated.
 pub(crate) fn create_private(path: &Path) -> Result<File, Failure> {
     open_private(path).map_err(|error| {
         let failed = |why: &str| Failure::usage(format!("cannot write {}: {why}", path.display()));
@@ -31,7 +31,8 @@ fn open_private(path: &Path) -> io::Result<File> {
         options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     }
     let file = options.open(path)?;
-    // An existing file keeps its mode when opened. Terminals and pipes are left as they are.
+    // Set the mode again: `open` does not change the mode of an existing file. The modes of
+    // terminals and pipes stay the same.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }

@@ -1,8 +1,7 @@
 //! Environment variables, arguments and directories of this process.
 //!
-//! Reads each of them once and does not interpret command-line options: [`ConfigSelection`] carries
-//! the two options that decide which config files are read. Invariant: only this module reads the
-//! environment.
+//! Does not parse command-line options: the callers pass the two options that decide which config
+//! files are read as a [`ConfigSelection`]. Invariant: only this module reads the environment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -19,13 +18,14 @@ use crate::server_cache::FileServerCache;
 /// Environment variables and command-line arguments.
 #[derive(Debug)]
 pub(crate) struct ProcessEnv {
-    /// Without variables that are not UTF-8: neither this program nor a config file can name them.
+    /// The variables whose name and value are UTF-8. The others are left out: neither this program
+    /// nor a config file can name them.
     pub(crate) variables: BTreeMap<String, String>,
     /// The arguments after the program's name.
     pub(crate) argv: Vec<String>,
 }
 
-/// The options that decide which config files are read.
+/// The two options that decide which config files are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConfigSelection {
     /// Values of `--mcp-config`: paths or JSON text.
@@ -52,8 +52,8 @@ impl ProcessEnv {
         }
     }
 
-    /// Loads the configured servers, their cache and the current directory. Prints nothing and
-    /// starts nothing.
+    /// Loads the configured servers, opens the server cache and finds the current directory. `None`
+    /// if a directory cannot be found. Prints nothing and starts nothing.
     pub(crate) fn load_for_completion(
         &self,
         selection: &ConfigSelection,
@@ -93,8 +93,8 @@ pub(crate) fn find_base_dirs(
     let base = etcetera::base_strategy::choose_native_strategy().map_err(|_| {
         Failure::new(Kind::Config, "cannot determine the home directory").hint("set HOME")
     })?;
-    // A relative HOME would resolve inside the project, and files of the project would count as the
-    // user's.
+    // A relative HOME could name a directory in the project. Files of the project would then count
+    // as the user's.
     if !base.home_dir().is_absolute() {
         let message = format!(
             "HOME is not an absolute path: {}",
@@ -114,8 +114,8 @@ pub(crate) fn find_base_dirs(
     Ok((base_dirs, base.cache_dir().join("switchboard")))
 }
 
-/// The administrator's directory. A user who could override it could escape the administrator's
-/// rules, so only debug builds read the variable that the tests set.
+/// Returns the directory with the administrator's config. Tests override it with a variable, which
+/// only debug builds read: otherwise a user could escape the administrator's rules.
 fn find_managed_dir(variables: &BTreeMap<String, String>) -> PathBuf {
     let test_path = variables.get("SWITCHBOARD_TEST_MANAGED");
     match test_path.filter(|_| cfg!(debug_assertions)) {

@@ -1,8 +1,9 @@
 //! Ensures that no server outlives this process.
 //!
-//! This process becomes a subreaper, starts a guardian process in case it is killed, and writes a
-//! record per host in case the guardian is killed too. Invariant: a failure in this module never
-//! fails a command.
+//! This process becomes a subreaper, to which orphaned descendants of servers are reparented. It
+//! starts a guardian process, which kills the servers if this process is killed. It writes a record
+//! per host: if the guardian is killed too, the next start finds and kills the servers. Invariant:
+//! a failure in this module never fails a command.
 
 mod host_records;
 
@@ -14,7 +15,7 @@ use switchboard::process::{Guardian, HostId, Subreaper};
 
 use host_records::{HostRecordFile, HostRecords};
 
-/// The hidden command that turns this binary into a guardian.
+/// The hidden command that runs this binary as a guardian process.
 pub(crate) const GUARDIAN: &str = "__guardian";
 
 /// Cleans up the processes of all hosts of this run.
@@ -22,20 +23,21 @@ pub(crate) const GUARDIAN: &str = "__guardian";
 pub(crate) struct ProcessGuard {
     records: HostRecords,
     subreaper: Option<Subreaper>,
-    /// The guardian of the first host. [`Self::begin`] spawns it early, so that it starts while the
-    /// config is loaded.
+    /// The guardian for the first host, until [`Self::attach`] takes it. [`Self::begin`] spawns it
+    /// early, so that its process starts while the config is loaded.
     guardian: Mutex<Option<Guardian>>,
-    /// The records of running hosts. Removed by [`ProcessGuard::release`], or when this guard is
-    /// dropped.
+    /// The records of the running hosts of this process. The files are removed by
+    /// [`ProcessGuard::release`], or when this guard is dropped.
     record_files: Mutex<Vec<HostRecordFile>>,
 }
 
 impl ProcessGuard {
-    /// Becomes a subreaper and spawns a guardian. `directory` holds the host records; it need not
-    /// exist.
+    /// Makes this process a subreaper and spawns a guardian. `directory` is where the host records
+    /// are written; it need not exist yet.
     pub(crate) fn begin(directory: PathBuf) -> Self {
-        // Enable it before the guardian is spawned. If a child exists at that time, the subreaper
-        // kills only those orphans that carry the marker of the host.
+        // Enable the subreaper before the guardian is spawned. A subreaper that is enabled when
+        // this process already has children kills only those orphans that carry the marker of the
+        // host.
         let subreaper = Subreaper::enable();
         if let Err(error) = &subreaper {
             tracing::debug!(%error, "cannot become a subreaper");
@@ -50,8 +52,8 @@ impl ProcessGuard {
         }
     }
 
-    /// Adds id, guardian and subreaper to a host, and kills the processes that earlier hosts left
-    /// behind.
+    /// Adds id, guardian and subreaper to a host, and kills the processes that hosts of killed
+    /// `switchboard` processes left behind.
     pub(crate) fn attach(&self, host: HostBuilder) -> HostBuilder {
         let killed = self.records.clean_up();
         if killed > 0 {
@@ -77,8 +79,9 @@ impl ProcessGuard {
         self.subreaper.clone()
     }
 
-    /// Removes the records. Call it after all hosts have shut down and before they are dropped:
-    /// dropping a host waits for its guardian, which exits while the records are removed.
+    /// Removes the records. Call this after all hosts have shut down and before the hosts are
+    /// dropped. Dropping a host waits for the exit of its guardian, so the guardian can exit while
+    /// the records are removed.
     pub(crate) fn release(&self) {
         lock(&self.record_files).clear();
     }

@@ -1,7 +1,7 @@
 //! Prints results to stdout and everything else to stderr.
 //!
-//! Invariant: text from servers and files is sanitized before it reaches a terminal. A closed
-//! stdout prints no error; only the exit code reports it.
+//! Invariant: text from servers and files is sanitized before it reaches a terminal. If stdout is
+//! closed, no error is printed; only the exit code reports it.
 
 pub(crate) mod diagnostic;
 pub(crate) mod json;
@@ -24,7 +24,7 @@ pub(crate) use time::{format_duration, utc_date, utc_timestamp};
 /// Maximum width of prose, even on wider terminals.
 const PROSE_COLUMNS: usize = 100;
 
-/// How much is printed to stderr.
+/// How many messages are printed to stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verbosity {
     /// Errors only.
@@ -55,7 +55,7 @@ pub(crate) struct Console {
     pub(crate) stderr_columns: Option<usize>,
     /// Whether stderr is a terminal that can redraw lines.
     pub(crate) shows_progress: bool,
-    /// Whether stdin and stderr are terminals, so that a person can be asked.
+    /// Whether stdin and stderr are terminals, so that questions can be asked.
     pub(crate) can_ask: bool,
     pub(crate) terminal: Terminal,
 }
@@ -65,12 +65,13 @@ impl Console {
         self.format == Format::Json
     }
 
-    /// Maximum width of prose on stdout.
+    /// The width at which prose on stdout is wrapped, at most [`PROSE_COLUMNS`]. `None` if stdout
+    /// is no terminal.
     pub(crate) fn prose_columns(&self) -> Option<usize> {
         self.columns.map(|columns| columns.min(PROSE_COLUMNS))
     }
 
-    /// Prints a result to stdout, ending with a newline. Prints nothing if it is empty.
+    /// Prints a result to stdout, ending with a newline. Prints nothing if the result is empty.
     #[expect(
         clippy::unused_self,
         reason = "callers print through the console they were given"

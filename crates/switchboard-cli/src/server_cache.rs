@@ -1,8 +1,8 @@
 //! Caches protocol era and tool listing per server on disk.
 //!
 //! One file per server, `servers/<key>.json`. Invariant: an error of the cache never fails a
-//! command. An unreadable file counts as empty. If a write fails, the next run asks the server
-//! again.
+//! command. An unreadable file counts as empty. A value that could not be written is requested from
+//! the server again in the next run.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,13 +13,14 @@ use serde::{Deserialize, Serialize};
 use switchboard::cache::ServerCache;
 use switchboard::mcp::{Era, Json, ToolDefinition};
 
-/// A cache in a directory.
+/// The server cache of the CLI: a directory with one JSON file per server.
 #[derive(Debug)]
 pub(crate) struct FileServerCache {
     directory: PathBuf,
 }
 
-/// The content of a file. Tools are kept as JSON text until they are requested.
+/// The content of the cache file of one server. Tools are kept as JSON text until they are
+/// requested.
 #[derive(Default, Serialize, Deserialize)]
 struct CachedServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,8 +46,8 @@ impl FileServerCache {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Updates the entry of one server. If two runs write at the same time, the later one wins; the
-    /// next run asks the server again for the lost value.
+    /// Updates the cache file of one server. If two processes update the file at the same time, the
+    /// later one wins. The lost value is requested from the server again in the next run.
     fn change(&self, key: &str, change: impl FnOnce(&mut CachedServer)) {
         let mut cached = self.read(key).unwrap_or_default();
         change(&mut cached);
@@ -63,7 +64,8 @@ impl FileServerCache {
             .recursive(true)
             .mode(0o700)
             .create(&self.directory)?;
-        // Another run may write the same entry at the same time, so each uses its own file.
+        // Another process may write the same cache file at the same time, so each process uses its
+        // own temporary file.
         let temp_path = self
             .directory
             .join(format!(".{key}.{}", std::process::id()));

@@ -1,8 +1,8 @@
 //! Waits for SIGINT, SIGTERM and SIGHUP.
 //!
 //! The first signal cancels the work of a command, and the host shuts its servers down; a second
-//! one ends that shutdown early. Invariant: after [`Signals::listen`] no signal kills the process
-//! directly.
+//! signal ends that shutdown early. Invariant: after [`Signals::listen`] none of these signals
+//! kills the process directly.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// The terminal was closed.
+    /// SIGHUP: the terminal was closed.
     hang_up: Signal,
 }
 
@@ -39,7 +39,7 @@ impl Signals {
         }
     }
 
-    /// Runs `work` and drops it when a signal arrives.
+    /// Runs `work`. When a signal arrives, drops `work` and returns [`Failure::interrupted`].
     pub(crate) async fn until_signal<T>(
         &mut self,
         work: impl Future<Output = Result<T, Failure>>,

@@ -1,8 +1,8 @@
 //! Shares the terminal between progress lines, log output and questions.
 //!
 //! A [`TerminalGuard`] grants the right to ask and to read lines. Invariant: one question is open
-//! at a time; while it is, progress lines are hidden, other output to stderr is deferred, and only
-//! input typed after the question was shown answers it.
+//! at a time; while a question is open, progress lines are hidden, other output to stderr is
+//! deferred, and only input typed after the question was shown answers the question.
 
 mod line_input;
 
@@ -17,12 +17,13 @@ use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use line_input::{Echo, LineInput, TerminalModes, Typed, disable_stop_keys};
 
-/// Maximum number of bytes deferred while a question is open: the user may take long to answer, and
-/// servers may log much. The first messages are kept, because they usually show the cause of a
-/// failure.
+/// Maximum bytes of stderr output that are deferred while a question is open: the user may take
+/// long to answer, and servers may log much. Above the limit, later messages are dropped; the first
+/// ones usually show the cause of a failure.
 const MAX_DEFERRED_BYTES: usize = 64 * 1024;
 
-/// The terminal. Clones share it.
+/// Coordinates questions, progress lines and output to stderr on the terminal. Clones share the
+/// same state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Terminal {
     input: Arc<tokio::sync::Mutex<LineInput>>,
@@ -33,7 +34,7 @@ pub(crate) struct Terminal {
 struct ProgressLines {
     /// Whether a question is open.
     are_hidden: bool,
-    /// Dropped and finished bars are removed when the next one is registered.
+    /// The registered progress bars. Dropped bars are removed when the next bar is registered.
     bars: Vec<WeakProgressBar>,
     deferred: DeferredOutput,
 }
@@ -42,18 +43,19 @@ struct ProgressLines {
 #[derive(Default)]
 struct DeferredOutput {
     text: Vec<u8>,
-    /// Number of messages that did not fit.
+    /// The number of messages that were dropped because of [`MAX_DEFERRED_BYTES`].
     dropped: usize,
 }
 
-/// A writer for output that is neither a question nor a result, such as logs. Each write must be
-/// whole lines.
+/// A writer for output that is neither a question nor a result, such as logs. Each write must
+/// consist of whole lines.
 #[derive(Debug)]
 pub(crate) struct StderrWriter {
     lines: Arc<Mutex<ProgressLines>>,
 }
 
-/// The right to ask a question. Progress lines reappear when it is dropped.
+/// The right to ask a question on the terminal. When the guard is dropped, deferred output is
+/// printed and progress lines reappear.
 #[derive(Debug)]
 pub(crate) struct TerminalGuard {
     input: OwnedMutexGuard<LineInput>,
@@ -78,7 +80,7 @@ impl Terminal {
         }
     }
 
-    /// Adds a progress bar. It stays hidden while a question is open.
+    /// Adds a progress bar, which is hidden while a question is open.
     pub(crate) fn register(&self, bar: &ProgressBar) {
         let mut lines = lock(&self.lines);
         lines.bars.retain(|bar| bar.upgrade().is_some());
@@ -131,7 +133,8 @@ impl ProgressLines {
 
 impl DeferredOutput {
     fn push(&mut self, text: &[u8]) {
-        // After the first dropped message all later ones are dropped, so that the rest has no gaps.
+        // After the first dropped message all later ones are dropped, so that the kept output has
+        // no gaps.
         if self.dropped > 0 || self.text.len() + text.len() > MAX_DEFERRED_BYTES {
             self.dropped += 1;
             return;

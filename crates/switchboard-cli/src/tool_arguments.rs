@@ -1,14 +1,15 @@
 //! Parses tool arguments from the command line and coerces them to the types in the tool's schema.
 //!
-//! Pure. Text that does not fit its type stays a string: the engine validates arguments and has the
-//! better error message. Invariant: no argument is dropped, and `key:=json` is never coerced.
+//! Does no I/O. A value that does not have the type in the schema stays a string: the host
+//! validates arguments later and has the better error message. Invariant: no argument is dropped,
+//! and `key:=json` is never coerced.
 
 use serde_json::{Map, Number, Value};
 
 use crate::failure::Failure;
 use crate::tool_schema::ToolSchema;
 
-/// The arguments as given on the command line.
+/// The form in which the tool arguments were given on the command line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ArgumentInput {
     /// One JSON object on stdin.
@@ -107,7 +108,7 @@ pub(crate) fn parse_text_pairs(words: &[String]) -> Result<Vec<(String, String)>
     words.iter().map(pair).collect()
 }
 
-/// Coerces the values to the types in the schema.
+/// Coerces `key=value` pairs to the types in the schema, and groups values with the same key.
 pub(crate) fn coerce(
     pairs: Vec<ArgumentPair>,
     schema: &ToolSchema,
@@ -188,7 +189,8 @@ fn parse_scalar(text: &str, property_schema: &Value, schema: &ToolSchema) -> Opt
     }
 }
 
-/// Parses a number. `None` for an integer beyond 64 bits, which would lose digits as a float.
+/// Parses a number. `None` for an integer that does not fit into 64 bits, because a float would
+/// lose digits.
 fn parse_number(text: &str) -> Option<Number> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -203,7 +205,7 @@ fn parse_json_value(text: &str, property_schema: &Value, schema: &ToolSchema) ->
     match json {
         Some(json @ Value::Object(_)) if schema.allows(property_schema, "object") => Some(json),
         Some(json @ Value::Array(_)) if is_list => Some(json),
-        // A single value for a list becomes a list of one.
+        // The schema expects a list and the text is a single value: pass a list with this one item.
         _ if is_list => {
             let item = ArgumentValue::Text(text.to_owned());
             let items = schema.items(property_schema);

@@ -1,24 +1,27 @@
 //! Reads a tool's input schema for help texts and argument coercion.
 //!
-//! Does not validate arguments; the engine does. Invariant: reading takes bounded time and memory
-//! for any schema a server sends.
+//! Does not validate arguments; the host does. Invariant: reading takes bounded time and memory for
+//! any schema a server sends.
 
 use serde_json::Value;
 use switchboard::mcp::Json;
 
-/// A longer schema is ignored: as a tree it may take a hundred times its length in memory.
+/// Maximum bytes of a schema. A longer one is ignored: parsed into a [`Value`], it may take a
+/// hundred times its length in memory.
 const MAX_BYTES: usize = 512 * 1024;
 
-/// Maximum length of a chain of `$ref`s.
+/// Maximum number of `$ref`s that are followed from one schema.
 const MAX_REFERENCES: usize = 8;
 
-/// Maximum number of alternatives (`anyOf` and the like) considered per value.
+/// Maximum number of schemas that are read per value: the schema of the value and the members of
+/// `anyOf`, `oneOf` and `allOf` at any depth.
 const MAX_ALTERNATIVES: usize = 16;
 
-/// Maximum nesting of lists in a type name.
+/// Maximum nesting of lists in a printed type, such as `list of list of number`.
 const MAX_LISTS: usize = 2;
 
-/// The schema of a tool's arguments.
+/// The input schema of a tool, parsed. Without parameters if the schema is invalid or longer than
+/// [`MAX_BYTES`].
 #[derive(Debug, Default)]
 pub(crate) struct ToolSchema {
     root: Value,
@@ -28,7 +31,7 @@ pub(crate) struct ToolSchema {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parameter<'a> {
     pub(crate) name: &'a str,
-    /// For example `string`, `list of number`, `"a" or "b"`.
+    /// The type for help texts, for example `string`, `list of number` or `"a" or "b"`.
     pub(crate) kind: String,
     pub(crate) required: bool,
     pub(crate) description: Option<&'a str>,
@@ -36,7 +39,8 @@ pub(crate) struct Parameter<'a> {
 }
 
 impl ToolSchema {
-    /// Parses a schema. An invalid or too long one has no parameters.
+    /// Parses a schema. If the schema is invalid or longer than [`MAX_BYTES`], the result has no
+    /// parameters.
     pub(crate) fn parse(json: &Json) -> Self {
         let is_small = json.as_str().len() <= MAX_BYTES;
         let root = is_small.then(|| json.to_value().ok()).flatten();
@@ -81,7 +85,7 @@ impl ToolSchema {
         self.resolve(&self.root).get("properties")?.get(name)
     }
 
-    /// The schema of a list's items.
+    /// The schema of the items of a list, found in any alternative of the list's schema.
     pub(crate) fn items<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
         self.alternatives(schema)
             .into_iter()
@@ -94,13 +98,13 @@ impl ToolSchema {
         alternatives.flat_map(own_choices).collect()
     }
 
-    /// Whether an alternative of the schema allows this JSON type.
+    /// Whether the schema or one of the alternatives lists `kind`, a JSON type name, in `type`.
     pub(crate) fn allows(&self, schema: &Value, kind: &str) -> bool {
         let mut alternatives = self.alternatives(schema).into_iter();
         alternatives.any(|schema| own_types(schema).contains(&kind))
     }
 
-    /// Whether an alternative of the schema has a `type`.
+    /// Whether the schema or one of the alternatives has a `type`.
     pub(crate) fn is_typed(&self, schema: &Value) -> bool {
         let mut alternatives = self.alternatives(schema).into_iter();
         alternatives.any(|schema| !own_types(schema).is_empty())
@@ -126,7 +130,7 @@ impl ToolSchema {
         found
     }
 
-    /// Follows local `$ref`s.
+    /// Follows `$ref`s within this schema. Stops at a reference that cannot be resolved.
     fn resolve<'a>(&'a self, mut schema: &'a Value) -> &'a Value {
         for _ in 0..MAX_REFERENCES {
             let reference = schema.get("$ref").and_then(Value::as_str);

@@ -1,8 +1,8 @@
 //! `--trace FILE`: writes protocol traffic as JSON lines.
 //!
 //! Each line is `{"time", "server", "direction", "message"}`: the time in UTC, the direction `sent`
-//! or `received`, the message as JSON, or as a string if it is not valid JSON. The engine masks the
-//! secrets of the server's entry before it passes a line on.
+//! or `received`, the message as JSON, or as a string if it is not valid JSON. The host has masked
+//! the secrets of the server's entry before the message reaches this module.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use switchboard::wire_tap::{Direction, WireTap};
 
 use crate::render::utc_timestamp;
 
-/// Writes each message to a file.
+/// Writes each protocol message as one line to the trace file.
 #[derive(Debug)]
 pub(crate) struct TraceFile(Mutex<File>);
 

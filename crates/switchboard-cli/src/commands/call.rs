@@ -31,7 +31,7 @@ use crate::signals::Signals;
 use crate::tool_arguments::{ArgumentInput, coerce, parse, parse_object};
 use crate::tool_schema::ToolSchema;
 
-/// Maximum size of the arguments on stdin. A host rejects larger messages (`Limits::message_bytes`).
+/// Maximum bytes of the arguments on stdin. A host rejects messages that are larger than this.
 const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
 
 pub(crate) async fn run(

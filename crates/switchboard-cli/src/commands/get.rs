@@ -160,7 +160,7 @@ fn describe_tools(view: &mut DetailView<'_>, server: &ServerDetails) {
     }
 }
 
-/// Text with labels on the left and values on the right.
+/// The output of `get`: labels on the left, values on the right.
 struct DetailView<'a> {
     console: &'a Console,
     text: String,

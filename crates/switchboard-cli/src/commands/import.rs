@@ -210,7 +210,7 @@ fn is_from_project(planned: &Planned<'_>) -> bool {
     planned.owner == FileOwner::Project && planned.server.scope != Scope::Project
 }
 
-/// Builds the command line that repeats this import with more flags.
+/// Builds a command line that repeats this import with `flags` added.
 fn rerun_command(args: &ImportArgs, flags: &str) -> String {
     let mut words = vec!["switchboard import".to_owned()];
     words.extend(args.client.map(|client| client.as_str().to_owned()));

@@ -1,5 +1,5 @@
-//! Functions that `resources`, `prompts`, `read` and `prompt` share: list items of one or all
-//! servers, run work with one server, and complete arguments.
+//! Functions that `resources`, `prompts`, `read` and `prompt` share: list resources or prompts of
+//! one or all servers, run an operation with one server, and request completions of arguments.
 
 use std::collections::BTreeMap;
 

@@ -245,7 +245,7 @@ fn render_rules(report: &PolicyReport) -> Table {
     table
 }
 
-/// Renders the rule's condition, or its reason if it has one.
+/// Renders the reason of the rule if it has one, otherwise the condition.
 fn render_rule(rule: &RuleDefinition) -> String {
     if let Some(reason) = &rule.reason {
         return reason.clone();

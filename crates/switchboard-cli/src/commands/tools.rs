@@ -98,7 +98,7 @@ fn report_failures(host: &Host, servers: &LoadedServers, console: &Console) {
 }
 
 enum Filter {
-    /// Matches names that contain this text, ignoring case. The text is lower-case.
+    /// Matches tool names that contain this text, ignoring case. The text is stored in lower case.
     Substring(String),
     Glob(GlobMatcher),
 }

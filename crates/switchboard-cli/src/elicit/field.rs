@@ -24,7 +24,7 @@ pub(super) enum FieldAnswer {
     Refused,
 }
 
-/// Asks until the value is valid.
+/// Asks for one field, and repeats the question until the value is valid.
 pub(super) async fn ask(
     question: &mut OpenQuestion,
     position: &str,
@@ -33,7 +33,8 @@ pub(super) async fn ask(
     introduce(question, position, field)?;
     if field.is_sensitive && !confirm_secret(question).await? {
         return Ok(match field.default_value() {
-            // An omitted field gets its default value.
+            // A secret that the user does not enter gets the default value of the field, if it has
+            // one.
             Some(default) => FieldAnswer::Value(default),
             None if field.is_required => FieldAnswer::Refused,
             None => FieldAnswer::Omitted,

@@ -1,8 +1,9 @@
 //! Files that list running hosts, one per host, named by the host's id.
 //!
-//! A host removes its file when it ends. A file whose host process is gone tells the next start to
-//! look for processes that the host left behind. Invariant: only a valid record leads to a signal,
-//! and nothing outside the directory is read, followed or removed.
+//! The file is removed when the host shuts down. If a file exists but the process of the host is
+//! gone, the next start of this program kills the processes that the host left behind. Invariant:
+//! only a valid record leads to a signal, and no file outside the directory of the records is read
+//! or removed.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,32 +13,33 @@ use std::time::Duration;
 
 use switchboard::process::{HostId, HostLiveness, HostRecord, kill_leftovers};
 
-/// Maximum size of a record. A valid record is much shorter.
+/// Maximum bytes of a record. A longer file is invalid; a valid record is much shorter.
 const MAX_RECORD_BYTES: u64 = 512;
 
-/// An empty file younger than this is kept: another process may be about to write it.
+/// An empty file younger than this is not removed: another process may have created it and not yet
+/// written the record.
 const EMPTY_FILE_GRACE: Duration = Duration::from_secs(60);
 
-/// The directory with the records.
+/// The directory with the records of all running hosts of this user.
 #[derive(Debug)]
 pub(super) struct HostRecords {
     directory: PathBuf,
 }
 
-/// The record of one host of this process. Removed on drop, except during a panic: then the next
-/// start cleans up after the host.
+/// The record of one host of this process. Dropping this value removes the file, except during a
+/// panic: the next start of this program then cleans up after the host.
 #[derive(Debug)]
 pub(super) struct HostRecordFile {
     path: PathBuf,
 }
 
-/// The result of reading a file.
+/// What a file in the directory of the records contains, and so what to do with it.
 enum RecordState {
     /// The host process is gone and may have left processes behind.
     Stale(HostRecord),
-    /// Not a record, or from before the last boot: remove it.
+    /// The content is not a record, or is from before the last boot. The file is removed.
     Invalid,
-    /// The record of a running host, or a file that no host wrote: keep it.
+    /// The record of a running host, or a file that no host of this user wrote. The file is kept.
     Other,
 }
 
@@ -65,13 +67,14 @@ impl HostRecords {
             .mode(0o600)
             .open(&path)?;
         let record_file = HostRecordFile { path };
-        // One write: a concurrent reader sees nothing or the whole record.
+        // Write the record in one call, so that a concurrent reader sees either nothing or the
+        // whole record.
         file.write_all(record.to_string().as_bytes())?;
         Ok(record_file)
     }
 
     /// Kills the processes that dead hosts left behind and removes their records. Returns the
-    /// number of processes.
+    /// number of killed processes.
     pub(super) fn clean_up(&self) -> usize {
         if !self.is_ours() {
             return 0;
@@ -92,13 +95,13 @@ impl HostRecords {
         }
         let killed = kill_leftovers(&stale);
         for path in outdated {
-            // Another process may have removed it already.
+            // Ignore the error: another process may have removed the file already.
             fs::remove_file(path).ok();
         }
         killed
     }
 
-    /// Whether the directory is a directory of this user and not a symbolic link.
+    /// Whether the path is a directory that this user owns, and not a symbolic link.
     fn is_ours(&self) -> bool {
         let metadata = fs::symlink_metadata(&self.directory);
         metadata.is_ok_and(|metadata| metadata.is_dir() && is_owned(&metadata))

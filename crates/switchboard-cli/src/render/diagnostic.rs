@@ -1,7 +1,7 @@
 //! Fits a config diagnostic to the terminal's width.
 //!
 //! Wraps message and hint, and crops a long source line around the marked span. Invariant: the
-//! marker stays below the span.
+//! `^^^` marker stays below the part of the source line that it marks.
 
 use switchboard_config::{Diagnostic, Snippet};
 
@@ -34,7 +34,8 @@ pub(crate) fn render(diagnostic: &Diagnostic, columns: Option<usize>) -> String 
 
 /// Wraps a text that follows `label` on its first line and is indented on the others.
 fn wrap_with_indent(label: &str, indent: usize, text: &str, columns: usize) -> String {
-    // As wide as the label, and without spaces to wrap at.
+    // Stands for the label while the text is wrapped: as wide as the part of the label beyond the
+    // indent, and without spaces.
     let placeholder = "x".repeat(width(label).saturating_sub(indent));
     let available = columns.saturating_sub(indent).max(20);
     let lines =

@@ -25,7 +25,7 @@ pub(crate) fn pretty(value: &impl Serialize) -> String {
     escaped(serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-/// Serializes to one line of JSON, escaped like [`pretty`].
+/// Serializes to one line of JSON, with the same escapes as [`pretty`].
 pub(crate) fn line(value: &impl Serialize) -> String {
     escaped(serde_json::to_string(value).unwrap_or_default())
 }

@@ -16,7 +16,7 @@ use super::{Console, Verbosity, print_stderr};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// Width of the bar on a wide and on a narrow terminal.
+/// Columns of the progress bar on a wide terminal; [`NARROW`] is for a narrow one.
 const WIDE: usize = 24;
 const NARROW: usize = 8;
 
@@ -24,13 +24,13 @@ const NARROW: usize = 8;
 /// terminal echoes.
 const OVERHEAD_COLUMNS: usize = 12;
 
-/// The bar becomes narrow if less than this is left for text.
+/// The bar becomes [`NARROW`] if fewer columns than this remain for text.
 const MIN_TEXT_COLUMNS: usize = 16;
 
-/// Length of the bar. The server's progress is scaled to it.
+/// The value at which the bar is full. The server's progress is scaled to `0..=BAR_STEPS`.
 const BAR_STEPS: f64 = 1000.0;
 
-/// A spinner with text, or a progress bar once the server reports a total.
+/// A line on stderr: a spinner with text, and a progress bar as soon as the server reports a total.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
     bar: Option<ProgressBar>,
@@ -131,7 +131,7 @@ fn bar_position(note: &Progress) -> Option<u64> {
     Some(position)
 }
 
-/// Prints a progress notification as text: with `-v`, if no progress line is drawn.
+/// With `-v`, prints a progress notification as a line of text if no progress line can be drawn.
 pub(crate) fn log_progress(console: &Console, note: &Progress) {
     if console.shows_progress || console.verbosity != Verbosity::Verbose {
         return;

@@ -7,17 +7,18 @@ use super::text::width;
 use super::{StdoutState, print};
 use crate::failure::Failure;
 
-/// The text drawn last.
+/// Remembers what was drawn last, to overwrite it with the next text.
 #[derive(Debug, Default)]
 pub(crate) struct Redraw {
     text: String,
     size: (usize, usize),
-    /// The number of rows it takes.
+    /// The number of terminal rows that the drawn text takes.
     rows: usize,
 }
 
 impl Redraw {
-    /// Draws a text over the previous one. `size`: columns and rows of the terminal.
+    /// Draws a text over the previous one. Does nothing if text and `size` are the same as before.
+    /// `size` is the columns and rows of the terminal.
     pub(crate) fn draw(
         &mut self,
         text: &str,
@@ -38,9 +39,9 @@ impl Redraw {
     }
 }
 
-/// The lines that fit on the screen, and the number of rows they take.
+/// Returns the lines that fit on the screen, joined, and the number of rows that they take.
 fn crop_to_screen(text: &str, (columns, rows): (usize, usize)) -> (String, usize) {
-    // The cursor takes the last row.
+    // The last row stays empty, because the cursor is there after the text.
     let available_rows = rows.saturating_sub(1).max(1);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let height = |line: &&str| rows_of(line, columns);

@@ -1,6 +1,6 @@
 //! ANSI colours.
 //!
-//! Invariant: `Style::Plain` adds no escape sequences.
+//! Invariant: with `Style::Plain`, text is printed without escape sequences.
 
 /// A colour or weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum Paint {
     Cyan,
 }
 
-/// Whether a stream supports colour.
+/// Whether text is printed with colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,

@@ -13,7 +13,7 @@ const GAP: &str = "  ";
 /// Minimum width of the shrinkable column.
 const MIN_WIDTH: usize = 12;
 
-/// Width below which other columns are dropped before the shrinkable one shrinks further.
+/// If the shrinkable column would get fewer columns than this, other columns are dropped first.
 const PREFERRED: usize = 24;
 
 /// One cell.
@@ -45,7 +45,7 @@ impl Cell {
     }
 }
 
-/// What the shrinkable column does with text that does not fit.
+/// What happens to text that does not fit into the shrinkable column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overflow {
     Truncate,
@@ -66,7 +66,7 @@ pub(crate) struct Table {
     shrinkable: usize,
     overflow: Overflow,
     indent: usize,
-    /// The columns that may be dropped, in this order.
+    /// The indexes of the columns that may be dropped. The first one is dropped first.
     droppable: &'static [usize],
 }
 
@@ -85,7 +85,7 @@ impl Table {
         }
     }
 
-    /// Drops these columns, in this order, if they do not fit.
+    /// Allows dropping these columns on a narrow terminal. The first one is dropped first.
     pub(crate) fn droppable(mut self, columns: &'static [usize]) -> Self {
         self.droppable = columns;
         self
@@ -100,7 +100,7 @@ impl Table {
         self.rows.push(Row::Cells(cells));
     }
 
-    /// Adds text after the rows added so far. It is not aligned to the columns.
+    /// Adds text below the rows added so far. The text is not aligned to the columns.
     pub(crate) fn text(&mut self, text: String) {
         if !text.is_empty() {
             self.rows.push(Row::Text(text));

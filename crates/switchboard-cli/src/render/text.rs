@@ -91,8 +91,9 @@ fn wrap_line(line: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Splits a word around double-width characters. Each part has the separator that precedes it: a
-/// space for the first part, an empty string for the others.
+/// Splits a word before and after double-width characters, where a line may be broken. Returns each
+/// part with the separator in front of it: a space for the first part, an empty string for the
+/// others.
 fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
     let mut parts: Vec<(&str, String)> = Vec::new();
     let mut was_wide = false;
@@ -101,7 +102,7 @@ fn parts_of_word(word: &str) -> Vec<(&'static str, String)> {
         match parts.last_mut() {
             None => parts.push((" ", grapheme.to_owned())),
             Some((_, part)) if !is_wide && !was_wide => part.push_str(grapheme),
-            // Closing punctuation stays with the character before it.
+            // Do not break a line before closing punctuation.
             Some((_, part)) if "、。，．！？）」』".contains(grapheme) => {
                 part.push_str(grapheme);
             }
@@ -123,8 +124,8 @@ pub(crate) fn wrap_and_indent(text: &str, indent: usize, columns: Option<usize>)
 }
 
 /// Quotes text of a server, so that it cannot pass for output of this program: every line starts
-/// with [`QUOTE_PREFIX`] and fits the width, because a terminal would wrap a longer one without the
-/// prefix.
+/// with [`QUOTE_PREFIX`] and fits into `columns`. A terminal would wrap a longer line and start the
+/// rest without the prefix.
 pub(crate) fn quote(text: &str, columns: usize) -> String {
     let available = columns.saturating_sub(width(QUOTE_PREFIX)).max(20);
     let text = sanitize(text).replace('\t', " ");
@@ -171,7 +172,7 @@ pub(crate) fn format_command_line(written: &MaskedEntry) -> String {
         .into_iter()
         .flatten();
     let words = object.get("command").into_iter().chain(args);
-    // Quoting a masked word would not make it usable.
+    // Do not quote a masked word: the command line cannot be run with it anyway.
     let quote = |word: &str| {
         if word.contains("***") {
             word.to_owned()

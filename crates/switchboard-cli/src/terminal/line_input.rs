@@ -1,8 +1,9 @@
 //! Reads lines from the terminal on a blocking thread.
 //!
-//! A caller that stops waiting abandons the thread; the next question waits for that thread first.
-//! Invariant: a line answers only the question that was open when it was typed, and terminal modes
-//! are restored afterwards.
+//! If a question is cancelled while it waits for a line, the thread keeps reading. The next
+//! question waits for that thread and ignores a line that was typed before. Invariant: a line
+//! answers only the question that was open when it was typed, and the terminal modes are restored
+//! when the question is closed.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
@@ -16,13 +17,13 @@ use tokio::task::JoinHandle;
 /// The byte that a terminal sends for Ctrl-C.
 const CTRL_C: u8 = 3;
 
-/// Disables a special key (`_POSIX_VDISABLE`).
+/// The value that disables a special key of the terminal (`_POSIX_VDISABLE`).
 const NO_KEY: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
 
-/// Reads lines from stdin.
+/// Reads answers to questions from stdin, one line at a time.
 #[derive(Debug, Default)]
 pub(crate) struct LineInput {
-    /// The thread that is waiting for a line.
+    /// The blocking thread that waits for a line. Still set if the last question was cancelled.
     reading: Option<JoinHandle<io::Result<RawInput>>>,
 }
 
@@ -38,7 +39,7 @@ struct RawInput {
 pub(crate) enum Typed {
     /// A line without its line ending.
     Line(String),
-    /// Ctrl-C, Ctrl-D, or the terminal is gone.
+    /// The user pressed Ctrl-C or Ctrl-D, or the terminal is gone.
     Cancelled,
 }
 
@@ -72,7 +73,8 @@ impl LineInput {
             let read = reading.await;
             self.reading = None;
             let RawInput { bytes, read_at } = read.map_err(io::Error::other)??;
-            // An abandoned thread may return a line typed for an earlier question.
+            // Ignore a line that was read before this question was shown. It was typed for a
+            // question that was cancelled.
             if read_at >= asked_at {
                 return Ok(Typed::from(bytes));
             }
@@ -80,8 +82,8 @@ impl LineInput {
     }
 }
 
-/// Reads what the terminal delivers: one line at a time in canonical mode. Input without a line
-/// ending was cancelled.
+/// Reads once from stdin. A terminal in canonical mode delivers one line; input without a line
+/// ending means that the user cancelled.
 fn read() -> io::Result<RawInput> {
     let mut stdin = io::stdin().lock();
     let bytes = loop {
@@ -113,7 +115,7 @@ pub(crate) struct TerminalModes {
 }
 
 impl TerminalModes {
-    /// Sets the modes and discards input typed before.
+    /// Sets the terminal modes, and discards input that was typed before.
     pub(crate) fn begin() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut asking = before.clone();

@@ -151,7 +151,8 @@ async fn truncated_result_is_stored_in_full() {
 
 #[tokio::test]
 async fn stored_results_expire_after_week() {
-    // The clean-up runs during the call. The delay keeps the call open until the clean-up is done.
+    // Old results are removed in the background during the call. The delay keeps the call open
+    // until all are removed.
     let steps = [Step::DelayMs(300), Step::text("done")];
     let script = Script::legacy().tool("t").on("tools/call t", steps);
     let cli = TestCli::with_servers([("ant", script.into())]);
@@ -257,7 +258,7 @@ async fn terminal_shows_progress() {
     terminal.wait_for("75% baking");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
-    // The progress line is cleared before the result, and has no colours.
+    // The progress line is erased before the result is printed, and is printed without colours.
     let (_, after) = screen.rsplit_once("\u{1b}[2K").unwrap();
     assert_eq!(after.trim(), "a cake", "{screen:?}");
     assert!(!screen.contains("\u{1b}[36m"), "{screen:?}");
@@ -296,7 +297,7 @@ async fn task_status_is_shown() {
 async fn tool_missing_in_cache_is_requested() {
     let sandbox = Sandbox::new();
     let tool = json!({"name": "echo", "inputSchema": {"type": "object"}});
-    // The first listing lacks a tool, and becomes the cached one.
+    // The first listing lacks the tool `pid`. This listing is cached.
     let short_listing = Step::once(
         sandbox.root().join("first"),
         [Step::Reply(json!({"tools": [tool]}))],

@@ -1,4 +1,5 @@
-//! Calls that fail: each is sent at most once and has its own message and exit code.
+//! Calls that fail: each request is sent at most once, and each kind of failure has its own message
+//! and exit code.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -6,7 +7,7 @@ use switchboard_testkit::{Script, Step, count_lines};
 
 use crate::support::{CliOutput, TestCli};
 
-/// Calls the tool `t`, which runs these steps, with a timeout that is not reached.
+/// Calls the tool `t`, which runs these steps, with a timeout of 20 seconds that no test reaches.
 async fn call(steps: impl IntoIterator<Item = Step>) -> CliOutput {
     call_within("20000", steps).await
 }

@@ -15,7 +15,8 @@ async fn unset_variable_fails_only_its_server() {
         ("good", echo_server().into()),
     ]);
     let output = cli.run(&["list"]).await;
-    // The file is one long line, so the snippet is not worth a snapshot.
+    // Do not use a snapshot: the config file is one long line, so the printed source snippet is not
+    // readable.
     assert!(
         output
             .stderr

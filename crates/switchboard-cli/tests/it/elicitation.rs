@@ -300,7 +300,7 @@ async fn secret_field_is_warned_about_and_hidden() {
             ("> ", "seen\n"),
             ("1  password  ••••••••\n│    2  hint      seen\n", ""),
             ("[c]ancel", "s\n"),
-            // Skipping a required field declines the form.
+            // An empty reply here skips the required field, which declines the form.
             ("anyway? [y/N] ", "\n"),
             ("Sent to ant: declined", ""),
             ("anyway? [y/N] ", "n\n"),
@@ -437,7 +437,7 @@ async fn line_typed_between_questions_answers_nothing() {
         first,
         Step::DelayMs(300),
         withdraw,
-        // Long enough to read the lines that are typed before the next question.
+        // Time for the program to read the two `y` lines, which are typed before the next question.
         Step::DelayMs(1000),
         Step::request(METHOD, url_elicitation("https://example.org/")),
         Step::text("done"),
@@ -448,7 +448,8 @@ async fn line_typed_between_questions_answers_nothing() {
         with_browser(&cli, opener),
         &[
             ("Do you agree? [y/N] ", ""),
-            // One line for the reading thread, and one for the buffer of the terminal.
+            // The thread that still reads for the withdrawn question gets the first `y`. The second
+            // one stays in the input buffer of the terminal.
             ("ant no longer needs an answer\n", "y\ny\n"),
             ("Open it in your browser? [y/N] ", "n\n"),
         ],
@@ -478,7 +479,7 @@ async fn url_is_opened_only_with_consent() {
         url_elicitation(url),
         url_elicitation("https://10.0.0.1/"),
     ]);
-    // The browser must not inherit the terminal.
+    // The browser must not inherit the terminal: the script fails if its stdin is one.
     let program = "#!/bin/sh\n[ -t 0 ] && exit 1\nprintf '%s\\n' \"$#\" \"$@\" >>opened\n";
     let screen = answer_questions(
         with_browser(&cli, program),

@@ -92,8 +92,8 @@ async fn edit_does_not_follow_link_out_of_project() {
     assert_eq!(removed.code, 3, "{removed}");
     assert_eq!(fs::read_to_string(&own).unwrap(), before);
 
-    // The target of a link must not be created outside of the project. Links inside of it are
-    // allowed.
+    // `add` must not create the target of a link outside of the project. A link to a file in the
+    // project is allowed.
     fs::remove_file(&link).unwrap();
     symlink("../new/.mcp.json", &link).unwrap();
     let output = cli
@@ -132,7 +132,7 @@ async fn trace_and_log_do_not_truncate_link_target() {
             "{output}"
         );
         assert_eq!(fs::read_to_string(&precious).unwrap(), "all my work");
-        // Links of the system are allowed.
+        // Links in `/dev` are allowed: they come from the system.
         let output = cli
             .run_command(cli.command_without_trust(&["list", flag, "/dev/stderr"]))
             .await;

@@ -1,8 +1,9 @@
 //! `--json` output matches the tables of `docs/json.md`.
 //!
 //! A section of the page has a table with the columns key (`list[].key`), meaning and presence. A
-//! link in the meaning refers to the section that describes the value; a meaning that starts with
-//! `JSON` allows any value. A new command needs a section and a check here.
+//! link in the column meaning refers to the section that describes the value. A meaning that starts
+//! with `JSON` allows any value. A new command needs a section on the page and a check in this
+//! file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,7 +26,7 @@ static PAGE: LazyLock<HashMap<String, Section>> = LazyLock::new(|| {
 #[derive(Debug, Default)]
 struct Section {
     rows: Vec<Row>,
-    /// The section that describes the same type, if this one has no table.
+    /// The title of the section that describes the same type, if this section has no table.
     same_as: Option<String>,
     examples: Vec<Value>,
 }
@@ -33,7 +34,7 @@ struct Section {
 #[derive(Debug)]
 struct Row {
     key: String,
-    /// The section that describes the value.
+    /// The title of the section that describes the value of this key.
     link: Option<String>,
     allows_any: bool,
     is_required: bool,
@@ -55,7 +56,8 @@ impl Section {
         (title.replace('`', ""), section)
     }
 
-    /// Asserts that an object or array at `path` matches the rows.
+    /// Asserts that the object or array at `path` has every required key of the table, and no key
+    /// that is not in the table.
     fn compare(&self, path: &str, value: &Value) {
         match value {
             Value::Object(members) => {
@@ -142,7 +144,7 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Asserts that `value` matches the section.
+/// Asserts that `value` matches the table of the section with this title.
 pub(crate) fn check(section: &str, value: &Value) {
     let found = PAGE.get(section);
     let found = found.unwrap_or_else(|| panic!("docs/json.md has no section {section}"));
@@ -390,7 +392,7 @@ async fn add_and_remove_match_docs() {
         "add",
         &cli.run_command(cli.command_without_trust(&shared)).await,
     );
-    // Overrides the project's entry.
+    // Adds an entry in the local scope, which overrides the project's entry of the same name.
     let own = ["add-json", "a", r#"{"command": "y"}"#, "--json"];
     check_run(
         "add",
@@ -424,7 +426,8 @@ async fn list_watch_lines_match_docs() {
             break;
         }
     }
-    // The next change fails to write to the closed stdout, which ends the command.
+    // Close stdout and change the config. The command cannot write the change to the closed stdout,
+    // and exits.
     drop(lines);
     cli.sandbox.write(".mcp.json", "{}");
     assert_eq!(child.wait().unwrap().code(), Some(0));

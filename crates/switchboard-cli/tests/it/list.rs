@@ -174,7 +174,7 @@ async fn get_shows_failed_server() {
             Script::legacy().on_start([Step::count("started")]).into(),
         ),
     ]);
-    // The scripted server exits because its arguments are not a script.
+    // The test server exits, because `--flag` is not a script that it can run.
     let output = cli.run(&["get", "one"]).await;
     assert_snapshot!(output, @"
         exit 4
@@ -198,7 +198,7 @@ async fn get_shows_connected_server() {
     let script = echo_server()
         .instructions("Use it \u{1b}[31mwell.\nAlways.")
         .on_start([Step::stderr("listening")]);
-    // The script is in a file to keep the printed command line short.
+    // Pass the script of the test server in a file, to keep the printed command line short.
     let by_file = json!({"args": ["@script.json"]});
     let cli = TestCli::with_servers([("one", entry(script.clone(), by_file))]);
     cli.sandbox.write("script.json", script.to_json());

@@ -1,4 +1,5 @@
-//! Runs the `switchboard` binary with scripted servers. Each test has its own home and project.
+//! Runs the `switchboard` binary with scripted servers. Each test has its own home and project
+//! directory.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -64,7 +64,7 @@ async fn denied_call_never_reaches_server() {
         --- stderr
         error: echo of server ant was not called: denied by rule `mcp__ant__ec*` (command line)
         ");
-    // A deny before the command, and an allow after it.
+    // `--deny` is given before the command name, and `--allow` after it.
     let args = [
         "--deny",
         "mcp__ant",

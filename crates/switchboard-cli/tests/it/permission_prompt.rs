@@ -51,7 +51,7 @@ async fn yes_allows_one_call() {
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
     assert_eq!((calls(&cli), settings(&cli)), (1, vec![]));
-    // The next call asks again.
+    // The first call was allowed only once, so the next call asks again.
     let mut terminal = start_until_question(&cli);
     terminal.type_text("n\n");
     let (code, screen) = terminal.finish();
@@ -101,7 +101,7 @@ async fn always_writes_local_rule() {
         "{screen}"
     );
     assert!(!cli.sandbox.project().join(".switchboard").exists());
-    // The rule covers all arguments of the tool, and no other tool.
+    // The saved rule allows the tool with any arguments, and no other tool.
     let output = cli.run(&["call", "mcp__ant__echo", "message=ho"]).await;
     assert_eq!(output.to_string(), "exit 0\n--- stdout\nho");
     let output = cli.run(&["call", "mcp__ant__add", "a=1", "b=2"]).await;
@@ -134,17 +134,18 @@ async fn always_is_offered_only_if_effective() {
     let cli = test_cli();
     let ask = r#"{"permissions": [{"tool": "mcp__ant", "action": "ask"}]}"#;
     cli.sandbox.write_config("switchboard/settings.json", ask);
-    // Only a local rule is evaluated before the user's ask rule, so the scope is not asked for.
+    // Only a rule of the local scope takes precedence over the ask rule of the user scope. So the
+    // user is not asked which scope to save to.
     let mut terminal = start_until_question(&cli);
     terminal.type_text("a\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
     assert!(screen.contains("(local scope)"), "{screen}");
     assert_eq!(cli.run(&CALL).await.code, 0);
-    // No file can override an ask rule of the command line.
+    // No rule in a file takes precedence over `--ask`, so "always" is not offered.
     let words = ["call", "mcp__ant__echo", "message=hi", "--ask", "mcp__*"];
     let mut terminal = cli.start_in_terminal(&words);
-    // An answer that is not offered repeats the question.
+    // The question is repeated after an answer that is not offered, such as `a` or `perhaps`.
     for answer in ["a\n", "perhaps\n", "\n"] {
         terminal.wait_for_next("Allow this call? [y/N] ");
         terminal.type_text(answer);

@@ -24,7 +24,7 @@ struct Run {
 }
 
 impl Run {
-    /// Starts the call and waits until the server has this many processes.
+    /// Starts the call and waits until the server and its descendants are this many processes.
     async fn start(server: Entry, processes: usize) -> Self {
         Self::start_in(TestCli::with_servers([("ant", server)]), processes).await
     }
@@ -37,7 +37,7 @@ impl Run {
     async fn start_command(mut command: Command, cli: TestCli, processes: usize) -> Self {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().unwrap();
-        // `switchboard` itself has the tag too.
+        // Add one, because `switchboard` itself has the tag too.
         wait_for_processes(cli.sandbox.tag(), processes + 1).await;
         let guardian = guardian_of(&child).await;
         Self {
@@ -63,7 +63,8 @@ impl Run {
         wait(&mut self.child).await;
         assert_no_process_left(self.cli.sandbox.tag()).await;
         let guardian = format!("/proc/{}/environ", self.guardian);
-        // The guardian has an empty environment; a reused pid has not.
+        // The guardian has an empty environment. A process with another environment has reused the
+        // pid, so the guardian is gone.
         wait_until("the guardian's end", || {
             fs::read(&guardian).map_or(true, |text| !text.is_empty())
                 || state(self.guardian).is_none_or(|state| state == 'Z')
@@ -83,7 +84,7 @@ fn kill_all(pids: Vec<i32>) {
     }
 }
 
-/// Waits for the exit, with a timeout for a busy machine.
+/// Waits for the exit, with a timeout that is long enough for a busy machine.
 async fn wait(child: &mut Child) {
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -106,7 +107,7 @@ fn children_of(pid: u32) -> Vec<i32> {
     pids.map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// Returns the pid of the guardian among the children.
+/// Waits until `child` has spawned a guardian, and returns the pid of the guardian.
 async fn guardian_of(child: &Child) -> i32 {
     let is_guardian = |pid: &i32| {
         let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -136,13 +137,14 @@ fn tree() -> Script {
         .on("tools/call t", [Step::count("called"), Step::Hang])
 }
 
-/// Whether the server connects; if not, it is never called.
+/// Whether the server completes the handshake. A server that hangs before is never called.
 enum Startup {
     Connects,
     Hangs,
 }
 
-/// Servers that are hard to kill, with their number of processes.
+/// Servers that are hard to kill. Each has a name, a script, the number of its processes including
+/// descendants, and its [`Startup`].
 fn server_kinds() -> Vec<(&'static str, Script, usize, Startup)> {
     let stubborn = [
         Step::IgnoreTerm,
@@ -181,7 +183,8 @@ fn server_kinds() -> Vec<(&'static str, Script, usize, Startup)> {
     ]
 }
 
-/// Ends `switchboard` by the signal, once for each kind of server.
+/// Sends the signal to `switchboard`, once with each kind of server, and asserts that no process is
+/// left.
 async fn end_by(signal: Signal) {
     for (name, script, processes, startup) in server_kinds() {
         println!("{name}");
@@ -243,7 +246,8 @@ async fn stress_kills_leave_no_process() {
     }
 }
 
-/// The guardian starts before the first server, so a kill at any time is covered.
+/// The guardian starts before the first server. So no process is left, whenever `switchboard` is
+/// killed.
 #[tokio::test]
 async fn stress_kills_during_start_leave_no_process() {
     for round in 0..u64::from(repetitions(20)) {
@@ -282,7 +286,8 @@ fn pids_with_argument(word: &str) -> Vec<i32> {
 }
 
 /// Returns a shell command that starts a sleeping process with an empty environment, and waits
-/// until it runs. Only its argument identifies the process.
+/// until it runs. The process can be recognized only by the argument `word`, because it does not
+/// inherit the tag.
 fn start_untagged_sleeper(how: &str, word: &str) -> String {
     format!(
         "env -i {how} /bin/sh -c 'echo >up; while :; do /bin/sleep 1; done' {word} \
@@ -329,7 +334,8 @@ async fn self_respawning_daemon_is_killed() {
     }
 }
 
-/// A shell that replaces itself with `switchboard` (`exec`) may have started children before.
+/// A shell may start a child and then replace itself with `switchboard` (`exec`). Such a child is
+/// not killed.
 #[tokio::test]
 async fn earlier_children_are_not_killed() {
     let word = switchboard_testkit::unique_tag();
@@ -378,7 +384,7 @@ async fn keep_daemons_leaves_daemons_running() {
             state(run.guardian).is_none_or(|state| state == 'Z')
         })
         .await;
-        // The next start does not kill them either.
+        // The next start of `switchboard` does not kill the daemons either.
         let output = run.cli.command_without_trust(&["list"]).output().unwrap();
         assert!(output.status.success());
         let kept = processes_with_tag(tag);
@@ -412,7 +418,8 @@ async fn exited_orphans_are_reaped() {
 async fn guardian_is_isolated_and_ignores_signals() {
     let run = Run::start(tree().into(), 4).await.called().await;
     let proc_file = |name: &str| format!("/proc/{}/{name}", run.guardian);
-    // The guardian sets its name last, after everything that is checked below.
+    // The guardian sets its process name last. Wait for the name, so that everything checked below
+    // is already done.
     let name = || fs::read_to_string(proc_file("comm")).unwrap();
     wait_until("its name", || name() == "mcp-guardian\n").await;
     assert_eq!(fs::read(proc_file("environ")).unwrap(), b"");

@@ -1,7 +1,7 @@
 //! Files that earlier builds wrote still load: server cache, approvals, settings.
 //!
-//! The contents, the file names and the hashes are recorded. A change that makes one of these tests
-//! fail loses data of users.
+//! The contents, file names and hashes below were written by earlier builds. Do not update them: a
+//! change that makes one of these tests fail loses data of users.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestCli, echo_server};
 
-/// Content of a cache file, with every key of a tool.
+/// Content of a server cache file in which the tool `read` has every key that a tool can have.
 const CACHED_SERVER: &str = concat!(
     r#"{"era":"legacy","tools":[{"name":"read","title":"Read","description":"Reads a file","#,
     r#""inputSchema":{"type":"object","properties":{"path":{"type":"string"}}},"#,
@@ -22,7 +22,8 @@ const CACHED_SERVER: &str = concat!(
     r#"{"name":"stat","inputSchema":{"type":"object"}}]}"#
 );
 
-/// The name of a cache file is a hash of the parts of the entry that identify the server.
+/// Server names with the names of their cache files. A file name is a hash of the parts of the
+/// entry that identify the server.
 const CACHE_FILES: [(&str, &str); 3] = [
     ("files", "a75dd837506f6293f8655e254b911e1a"),
     ("far", "a95cf2d1293ae535954c3c08191a06d3"),
@@ -77,7 +78,8 @@ async fn recorded_era_skips_probe() {
     let cli = TestCli::with_servers([("ant", echo_server().record("record").into())]);
     let call = ["call", "mcp__ant__echo", "message=x", "--yes"];
     assert_eq!(cli.run(&call).await.code, 0);
-    // The name of the file depends on the sandbox, so its content alone is recorded here.
+    // This test replaces the content of the cache file but keeps the file name, which depends on
+    // the path of the sandbox.
     let folder = cli.sandbox.state_home().join("switchboard/servers");
     let file = fs::read_dir(folder).unwrap().next().unwrap().unwrap();
     write_private(&file.path(), r#"{"era":"legacy"}"#);

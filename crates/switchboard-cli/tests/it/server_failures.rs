@@ -7,7 +7,8 @@ use switchboard_testkit::{Script, Step};
 
 use crate::support::{CliOutput, Entry, TestCli, echo_server};
 
-/// In milliseconds; longer than the timeout of the protocol probe.
+/// The startup timeout in milliseconds. Longer than the timeout of the probe that detects the
+/// protocol era.
 const STARTUP_TIMEOUT: &str = "3000";
 
 /// Configures the server `bad`, and a server `good` that has to connect in every test.
@@ -53,7 +54,8 @@ async fn missing_path_hint_names_working_directory() {
     let cli = TestCli::empty();
     let work = cli.sandbox.root().join("project/work");
     std::fs::create_dir(&work).unwrap();
-    // A file with that name in another directory must not cause a hint about its interpreter line.
+    // `run.sh` exists in the project but not in `work`, the working directory of the server. The
+    // hint must not mention the interpreter line (`#!`) of that file.
     cli.sandbox.write("run.sh", "#!/bin/sh");
     let servers = json!({"mcpServers": {
         "absolute": {"command": "/no/such/program"},

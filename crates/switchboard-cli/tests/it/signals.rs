@@ -61,7 +61,8 @@ async fn sigterm_cancels_call() {
     interrupt_hanging_call(Signal::TERM).await;
 }
 
-/// Interrupts a call that the server runs as a task, which continues until it is cancelled.
+/// Interrupts a call that the server runs as an MCP task. The task runs until the client cancels
+/// it.
 async fn interrupt_task(script: Script) {
     let cli = TestCli::with_servers([("ant", script.record("record").into())]);
     let child = start(&cli, &["call", "mcp__ant__t", "--yes"]);

@@ -9,7 +9,7 @@ use switchboard_testkit::Script;
 use crate::support::{TestCli, echo_server};
 
 impl TestCli {
-    /// Requests completions of the last word, as fish does.
+    /// Requests completions of the last word in the same way as the shell fish.
     async fn completions(&self, words: &[&str]) -> Vec<String> {
         let mut command = self.command_without_trust(&["--", "switchboard"]);
         command.args(words).env("SWITCHBOARD_COMPLETE", "fish");

@@ -9,10 +9,10 @@ use switchboard_testkit::{
     Sandbox, Script, TAG_VARIABLE, Terminal, assert_no_process_left, scripted_server,
 };
 
-/// A command that runs longer hangs.
+/// A test fails if a command runs longer than this.
 const RUN_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// The binary and a sandbox with a project for it.
+/// A sandbox with a home and a project directory, in which tests run the `switchboard` binary.
 pub(crate) struct TestCli {
     pub(crate) sandbox: Sandbox,
 }
@@ -59,7 +59,7 @@ impl TestCli {
         command
     }
 
-    /// Filters the text of a terminal as [`CliOutput`] is filtered.
+    /// Replaces what differs between runs in the text of a terminal, as in [`CliOutput`].
     pub(crate) fn filter_screen(&self, text: &str) -> String {
         self.filter(text)
     }
@@ -94,7 +94,7 @@ impl TestCli {
         }
     }
 
-    /// Replaces what differs between runs: directories, times and column widths.
+    /// Replaces what differs between runs: directories, times and the spaces between columns.
     fn filter(&self, text: &str) -> String {
         let root = self.sandbox.root().to_string_lossy().into_owned();
         let text = text
@@ -104,7 +104,7 @@ impl TestCli {
     }
 }
 
-/// Keeps the indent and shortens later runs of spaces to two.
+/// Keeps the indent, shortens the spaces between columns to two, and replaces times.
 fn filter_line(line: &str) -> String {
     let body = line.trim_start();
     let indent = &line[..line.len() - body.len()];
@@ -163,7 +163,7 @@ impl fmt::Display for CliOutput {
 
 /// Config entry of a server.
 pub(crate) enum Entry {
-    /// A scripted server, and keys that are merged into its entry.
+    /// A scripted server, and keys that are merged into the config entry of the server.
     Scripted(Box<Script>, Value),
     Raw(Value),
 }

@@ -251,7 +251,7 @@ async fn answer_from_pipe_is_ignored() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // The process may exit before it reads.
+    // Ignore the error: the process may exit before it reads stdin.
     let _ = std::io::Write::write_all(&mut stdin, b"y\n");
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(4));
@@ -282,7 +282,7 @@ async fn review_is_unmasked_and_cannot_be_imitated() {
     ] {
         assert!(review.contains(expected), "{expected}: {review}");
     }
-    // JSON output and the approvals file mask them.
+    // JSON output and the approvals file mask the values that the review showed.
     let json = run(&cli, &["trust", "--yes", "--json"]).await.to_string();
     let file = cli.sandbox.state_home().join("switchboard/trust.json");
     for masked in [json, std::fs::read_to_string(file).unwrap()] {

@@ -17,7 +17,8 @@ use crate::support::TestCli;
 
 const SECRET: &str = "hush-hush-hush";
 
-/// A cloned repository, and what detects an attack: a marker file, a listener and a secret in the
+/// A cloned repository that tries to attack. Three things detect a success: a marker file that
+/// programs of the clone create, a listener that its URLs point to, and a secret in the
 /// environment.
 struct UntrustedClone {
     cli: TestCli,
@@ -46,7 +47,7 @@ impl UntrustedClone {
         format!("touch {}", self.marker().display())
     }
 
-    /// Returns an entry that creates the marker file when it is started.
+    /// Returns a server entry whose command creates the marker file.
     fn marker_entry(&self) -> Value {
         json!({"command": "sh", "args": ["-c", self.marker_command()]})
     }

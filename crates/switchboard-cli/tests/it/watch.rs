@@ -10,8 +10,8 @@ use crate::support::TestCli;
 
 const CLOCK: &str = "demo://clock";
 
-/// Adds a resource that changes every 300 ms, and a tool whose second result differs from the
-/// first.
+/// Adds a resource that changes every 300 ms, and a tool that returns a different result at the
+/// second call.
 fn changing(script: Script) -> Script {
     let look = [
         Step::until(1, [Step::text("empty")]),

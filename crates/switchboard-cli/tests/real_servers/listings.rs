@@ -7,7 +7,8 @@ use switchboard_testkit::{Sandbox, assert_no_process_left};
 
 use super::{entry, fixtures, node, run};
 
-/// Configures the entry as `it` and runs all checks.
+/// Configures the entry as the server `it`, and checks resources, prompts, completions and results
+/// of this server.
 pub(crate) fn try_listings(sandbox: &Sandbox, entry: &Value) {
     sandbox.write(
         ".mcp.json",
@@ -105,7 +106,7 @@ fn try_blocks(sandbox: &Sandbox) {
         .collect();
     assert_eq!(links.len(), 2, "{linked:#}");
     for link in links {
-        // A link is read from the server that returned it.
+        // Read the resource that the link refers to from the server that returned the link.
         run(sandbox, &["read", "it", link]);
     }
     let picture = call("get-tiny-image", json!({}));
@@ -121,7 +122,7 @@ fn try_blocks(sandbox: &Sandbox) {
         weather["structuredContent"]["temperature"].is_number(),
         "{weather:#}"
     );
-    // The text block repeats the structured content, and the engine reports no mismatch.
+    // The text block repeats the structured content, and the host adds no note about a mismatch.
     let text = weather["content"][0]["text"].as_str().unwrap();
     let text: Value = serde_json::from_str(text).unwrap();
     assert_eq!(text, weather["structuredContent"]);

@@ -21,9 +21,9 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use switchboard_testkit::{Sandbox, TAG_VARIABLE, assert_no_process_left};
 
-/// An installed server.
+/// A server that is installed in `SWITCHBOARD_FIXTURES`, and how to start it.
 struct Server {
-    /// Script or program, relative to the fixtures.
+    /// The script or program to run, relative to the directory `SWITCHBOARD_FIXTURES`.
     entry_point: String,
     /// Arguments after the script or program.
     args: Vec<String>,
@@ -43,7 +43,7 @@ fn python(args: &[&str]) -> Server {
     }
 }
 
-/// Returns the directory with the servers, and `None` if the test is skipped.
+/// Returns the directory with the installed servers. `None` means that the test is skipped.
 #[expect(
     clippy::disallowed_methods,
     reason = "the environment names the directory of the servers"

@@ -1,8 +1,8 @@
-//! Real servers over HTTP and SSE: lists each server, calls one of its tools, and restarts it in
-//! use.
+//! Real servers over HTTP and SSE: lists each server, calls one of its tools, and restarts the
+//! server while the client is connected.
 //!
-//! Each server is a child process of the test on a free loopback port. It prints to stderr when it
-//! listens.
+//! Each server is a child process of the test on a free loopback port. The server prints to stderr
+//! as soon as it listens.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -23,10 +23,10 @@ use tokio::time::timeout;
 use super::listings::try_listings;
 use super::{fixtures, try_entry};
 
-/// A cold start of Node or Python takes several seconds on a busy machine.
+/// Timeout for each wait. A cold start of Node or Python takes several seconds on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Another process may take the free port before the server binds it.
+/// How many ports are tried: another process may take a free port before the server binds it.
 const ATTEMPTS: usize = 3;
 
 const FASTMCP: &str = "\
@@ -46,9 +46,10 @@ pub(super) struct Kind {
     transport: RemoteKind,
     path: &'static str,
     tool: &'static str,
-    /// Part of the result.
+    /// Text that the result of the call contains.
     expected: &'static str,
-    /// Whether the client holds a stream open, and so notices a crash before the next call.
+    /// Whether the client holds a stream open, and so notices a crash of the server before the next
+    /// call.
     has_stream: bool,
 }
 
@@ -140,7 +141,8 @@ impl RunningServer {
         self.child.wait().unwrap();
     }
 
-    /// Starts a new process on the same port. It does not know the old sessions.
+    /// Starts a new server process on the same port, which does not know the sessions of the old
+    /// process.
     fn start_again(&mut self) {
         let child = launch(self.kind, &self.sandbox, &self.fixtures, self.port);
         self.child = child.expect("the port is free again");
@@ -338,7 +340,8 @@ async fn fastmcp_reconnects_after_restart() {
     restart_in_use(FASTMCP_HTTP).await;
 }
 
-/// Restarts the server so fast that only the unknown session id reveals it.
+/// Restarts the server between two calls, so fast that the host notices the restart only by the
+/// error for an unknown session id.
 #[tokio::test]
 async fn expired_session_is_replaced() {
     let Some(mut server) = RunningServer::start(STREAMABLE) else {
@@ -348,7 +351,7 @@ async fn expired_session_is_replaced() {
     connection.assert_call_succeeds().await;
     server.stop();
     server.start_again();
-    // The intermediate errors depend on timing.
+    // Which errors occur before the reconnect depends on timing, so they are only printed.
     let reconnected = timeout(TIMEOUT, async {
         while let Err(error) = connection.call().await {
             eprintln!("{error}");

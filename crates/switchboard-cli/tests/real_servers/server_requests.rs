@@ -107,7 +107,7 @@ async fn try_requests(config: ServerConfig) {
     let roots = call(&host, "get-roots-list", json!({})).await;
     assert!(roots.contains("file:///srv/project"), "{roots}");
 
-    // The text of this resource contains the current time.
+    // The text of this resource contains the current time, so every read returns a change.
     let watched = "demo://resource/dynamic/text/1";
     let watch = host.watch(WatchRequest::subscription("it", watched)).await;
     assert_eq!(watch.unwrap().effective_kind, WatchKind::Subscription);

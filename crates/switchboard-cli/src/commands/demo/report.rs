@@ -56,7 +56,7 @@ impl<'a> DemoReport<'a> {
         Ok(report)
     }
 
-    /// Starts a step and prints its heading.
+    /// Starts a step of the demo and prints the heading of the step.
     pub(super) fn step(&mut self, name: &'static str, title: &str) -> Result<(), Failure> {
         self.steps.push(DemoStep {
             name,

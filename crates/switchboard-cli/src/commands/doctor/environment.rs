@@ -83,7 +83,7 @@ fn one_line(diagnostic: &Diagnostic) -> String {
     }
 }
 
-/// Reports the runners that are installed, and the missing ones that a server needs.
+/// Reports which of [`RUNNERS`] are installed, and which missing ones a server needs.
 fn runners(entries: &[ServerEntry], context: &Context) -> Vec<Check> {
     let checks = RUNNERS.into_iter().filter_map(|runner| {
         let users: Vec<_> = entries

@@ -187,7 +187,8 @@ fn masked_lines(shown: &MaskedEntry) -> Vec<String> {
     lines
 }
 
-/// Explains which entry takes effect if another scope has an entry with the same name.
+/// Explains whether the imported entry or the one in the other scope takes effect, if both have the
+/// same name.
 fn precedence_note(imported: Scope, other: Scope, place: &str) -> String {
     if other < imported {
         format!("overridden by the {other} scope: {place}")

@@ -22,7 +22,8 @@ const VALUE_COLUMN: usize = 20;
 /// A command line with more columns than this is printed with one word per line.
 const MAX_COMMAND_COLUMNS: usize = 76;
 
-/// Renders every field that the approval covers.
+/// Renders every field that the approval covers, and what changed since the entry was last approved
+/// or rejected.
 pub(super) fn render(
     entry: &ServerEntry,
     standing: ApprovalState<'_>,

@@ -1,4 +1,5 @@
-//! The next start cleans up after a host that was killed together with its guardian.
+//! If a host is killed together with its guardian, the next start of `switchboard` kills the
+//! processes that the host left behind.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ pub(super) fn records(cli: &TestCli) -> Vec<String> {
         .collect()
 }
 
-/// Kills a host together with its guardian; child, daemon and orphan of the server survive.
+/// Kills a host together with its guardian. The three descendants of the server survive: child,
+/// daemon and orphan.
 async fn kill_host_and_guardian() -> TestCli {
     let mut run = Run::start(tree().into(), 4).await.called().await;
     send(run.guardian, Signal::KILL);
@@ -36,7 +38,8 @@ async fn kill_host_and_guardian() -> TestCli {
     run.cli
 }
 
-/// Runs `list` without trust, which starts no server and cleans up.
+/// Runs `list` without `--trust-project`. The command starts no server, but kills what dead hosts
+/// left behind.
 fn start_again(cli: &TestCli) {
     let output = cli.command_without_trust(&["list"]).output().unwrap();
     assert!(output.status.success(), "{}", cli.to_output(&output));
@@ -84,7 +87,8 @@ async fn running_host_is_not_touched() {
 #[tokio::test]
 async fn reused_pid_is_not_the_host() {
     let cli = kill_host_and_guardian().await;
-    // Pid 1 stands for a reused pid: another start time, and no marker.
+    // The record names pid 1, as if the pid of the host was reused: pid 1 has another start time
+    // than the record and no marker of the host.
     change_record_field(&cli, 1, |_| "1".to_owned());
     start_again(&cli);
     assert_eq!(processes_with_tag(cli.sandbox.tag()), [0; 0]);
@@ -96,7 +100,8 @@ async fn unrelated_processes_are_not_killed() {
     type Change = fn(&str) -> String;
     let later: Change = |start| (start.parse::<u64>().unwrap() + 1_000_000).to_string();
     let other: Change = |_| "other".to_owned();
-    // The host started after the processes; in an earlier boot; in another pid namespace.
+    // Three changed records: the host started after the processes, before the last boot, or in
+    // another pid namespace. Each case has the number of records that are kept.
     let cases = [(2, later, 0), (3, other, 0), (4, other, 1)];
     for (field, change, records_left) in cases {
         let cli = kill_host_and_guardian().await;
