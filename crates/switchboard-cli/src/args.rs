@@ -250,7 +250,7 @@ pub(crate) enum StaticOutput {
 /// The hidden command that runs this binary as the stdio MCP server of `demo`.
 pub(crate) const DEMO_SERVER: &str = "__demo-server";
 
-/// A command's arguments, and the global options given after it.
+/// The arguments of a command, and the global options given after the command name.
 #[derive(Debug, Args)]
 struct WithGlobals<A: Args> {
     #[command(flatten)]

@@ -74,8 +74,8 @@ fn partial_flags(argv: &[String]) -> ConfigSelection {
     selection
 }
 
-/// The wire names of the tools in the server's cached listing. Empty if nothing is cached or the
-/// entry is invalid.
+/// The wire names of the tools in the server's cached listing. Empty if nothing is cached, or if
+/// the entry may not be started even with `--trust-project`.
 fn cached_tools(entry: &ServerEntry, cache: &FileServerCache, directory: &Path) -> Vec<String> {
     // The launch spec is only needed for the cache key; no server is launched.
     let LaunchDecision::Launch(spec) = entry.decide_launch(&Trust::project_for_this_run()) else {

@@ -121,8 +121,8 @@ impl Context {
         Policy::new(self.rules(servers))
     }
 
-    /// The tools in the server's cached listing. Empty if nothing is cached or the entry is
-    /// invalid.
+    /// The tools in the server's cached listing. Empty if nothing is cached, or if the entry may
+    /// not be started even with `--trust-project`.
     pub(crate) fn cached_tools(&self, entry: &ServerEntry) -> Vec<ToolDefinition> {
         // The launch spec is only needed for the cache key; no server is launched.
         let LaunchDecision::Launch(spec) = entry.decide_launch(&Trust::project_for_this_run())
@@ -178,8 +178,8 @@ impl Context {
         self.variables.clone().into_iter().collect()
     }
 
-    /// Runs `import` with the paths and variables that locate the files of other MCP clients.
-    /// `scope` overrides the scope that entries go to.
+    /// Runs `import` with the paths and variables that locate the files of other MCP clients. If
+    /// `scope` is given, all entries are imported to this scope.
     pub(crate) fn with_import_context<T>(
         &self,
         scope: Option<Scope>,
@@ -359,7 +359,7 @@ impl LoadedServers {
         }
     }
 
-    /// All problems of config and settings.
+    /// All problems of config files and settings files.
     pub(crate) fn diagnostics(&self) -> Vec<&Diagnostic> {
         let settings = self.settings.diagnostics.iter();
         self.loaded.diagnostics.iter().chain(settings).collect()
@@ -387,7 +387,7 @@ pub(crate) fn stdout_size() -> Option<(usize, usize)> {
     Some((usize::from(columns.0), usize::from(rows.0)))
 }
 
-/// Decides how output looks, from environment, flags and terminal.
+/// Chooses format, colours and widths of the output from environment, flags and terminal.
 pub(crate) fn console_for(env: &ProcessEnv, flags: &GlobalArgs) -> Console {
     let is_dumb = env.nonempty_variable("TERM") == Some("dumb");
     let is_plain = env.nonempty_variable("NO_COLOR").is_some() || is_dumb;

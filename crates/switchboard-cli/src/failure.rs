@@ -146,7 +146,7 @@ impl Failure {
         self
     }
 
-    /// Appends to the message.
+    /// Appends `more` to the message of the error.
     pub(crate) fn append(mut self, more: &str) -> Self {
         self.0.message.push_str("; ");
         self.0.message.push_str(more);
@@ -217,8 +217,8 @@ impl From<QueryError> for Failure {
             QueryError::ErrorResponse { .. } => Kind::Refused,
             QueryError::InvalidResponse { .. } => Kind::UnusableAnswer,
             QueryError::TimedOut { .. } => Kind::TimedOut,
-            // A query has no side effects, so the error does not say whether the query reached the
-            // server.
+            // A query has no side effects and can be repeated, so it does not matter whether the
+            // query reached the server.
             QueryError::ConnectionLost { .. } => Kind::Unavailable,
             QueryError::ShuttingDown => Kind::Interrupted,
             _ => Kind::Internal,

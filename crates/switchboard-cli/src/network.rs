@@ -10,7 +10,8 @@ use switchboard::network::{Network, ProxyError};
 
 type Variables = BTreeMap<String, String>;
 
-/// Builds the network settings from these variables. Also returns warnings about the invalid ones.
+/// Builds the network settings from environment variables. Also returns a warning for each invalid
+/// variable.
 pub(crate) fn from_variables(variables: &Variables) -> (Network, Vec<String>) {
     let mut warnings = Vec::new();
     let network = with_proxies(Network::new(), variables, &mut warnings);

@@ -139,7 +139,7 @@ impl PermissionForm {
             let choices = self.style.paint(Paint::Dim, "[L]ocal, [u]ser");
             let question = "Always in this project, or everywhere? ";
             let typed = input.ask(&format!("{question}{choices} ")).await?;
-            // End of input denies; an empty line selects the default.
+            // At the end of input, the call is denied. An empty line selects the local scope.
             let Typed::Line(answer) = typed else {
                 return Ok(None);
             };

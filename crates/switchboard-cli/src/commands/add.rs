@@ -202,10 +202,10 @@ struct AddedJson<'a> {
     replaced: bool,
     /// Whether the server may run without `switchboard trust`.
     approved: bool,
-    /// Entry of a higher scope that is used instead of the added one.
+    /// The entry of a higher scope with the same name, which is used instead of the added one.
     #[serde(skip_serializing_if = "Option::is_none")]
     overridden_by: Option<&'a ScopedEntry>,
-    /// Entries of lower scopes that the added entry overrides.
+    /// Entries of lower scopes with the same name, which the added entry overrides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     overrides: Vec<&'a ScopedEntry>,
     #[serde(

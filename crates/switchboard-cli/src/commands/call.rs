@@ -135,8 +135,8 @@ async fn run_call(
     in_flight: &AtomicBool,
 ) -> Result<Output, CallError> {
     let mut events = host.events();
-    // A `Mutex`, because the progress callback has to be `Sync`. It is never contended: the call
-    // and this loop run in one task.
+    // A `Mutex`, because the progress callback has to be `Sync`. The lock is never contended: the
+    // call and the loop below run in one task.
     let line = Mutex::new(None);
     let line = || line.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = || ProgressLine::start(console, tool.definition.display_name());

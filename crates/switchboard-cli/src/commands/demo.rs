@@ -148,7 +148,7 @@ fn discover_tools(
     Ok(())
 }
 
-/// Calls a tool and reports the result.
+/// Calls a tool and prints the result as an outcome of the current step.
 async fn call_tool(
     host: &Host,
     report: &mut DemoReport<'_>,

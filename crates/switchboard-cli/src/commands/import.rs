@@ -243,7 +243,8 @@ fn write_entries(
         let mut written = Vec::new();
         for planned in of_scope {
             let path = ["mcpServers", planned.server.name.as_str()];
-            // Another process may have added the name after the plan was made.
+            // Skip a name that exists by now: another process may have added it after the plan was
+            // made.
             if file.value(&path).is_none() {
                 file.set(&path, &Value::Object(planned.server.entry().clone()))?;
                 written.push(planned.server.name.to_string());

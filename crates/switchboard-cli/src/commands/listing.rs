@@ -145,7 +145,7 @@ fn require_connected(host: &Host, name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Parses the value of `--complete`: `KEY` or `KEY=PREFIX`.
+/// Parses the value of `--complete`, `KEY` or `KEY=PREFIX`, into key and prefix.
 pub(super) fn parse_partial(word: &str) -> Result<(String, String), Failure> {
     let word = if word.contains('=') {
         word.to_owned()

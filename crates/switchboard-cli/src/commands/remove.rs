@@ -118,7 +118,7 @@ struct RemovedJson<'a> {
     scope: Scope,
     /// File and line of the removed entry.
     origin: Option<&'a SourcePos>,
-    /// Entry of another scope that takes effect after the removal.
+    /// The entry of another scope with the same name, which takes effect after the removal.
     #[serde(skip_serializing_if = "Option::is_none")]
     now_active: Option<&'a ScopedEntry>,
 }

@@ -15,7 +15,7 @@ use crate::render::text;
 /// in later scopes.
 const SCOPES: [Scope; 4] = [Scope::Managed, Scope::Local, Scope::Project, Scope::User];
 
-/// An entry and the scope whose file contains it.
+/// A server entry, and the scope whose file contains the entry.
 #[derive(Debug)]
 pub(super) struct ScopedEntry {
     pub(super) scope: Scope,

@@ -67,7 +67,7 @@ impl Context {
             .profile(profile)
     }
 
-    /// A host with settings, rules and caches, without servers.
+    /// Builds a host with settings, rules and caches, but without servers.
     fn configured_host(&self, servers: &LoadedServers) -> HostBuilder {
         self.cleanup_started.call_once(|| self.remove_old_results());
         self.host_without_config()
@@ -78,7 +78,7 @@ impl Context {
             .rules(self.rules(servers))
     }
 
-    /// A host without settings, rules or servers.
+    /// Builds a host without settings, rules or servers.
     pub(crate) fn host_without_config(&self) -> HostBuilder {
         let host = Host::builder()
             .environment(self.variables.clone())
@@ -95,7 +95,7 @@ impl Context {
         }
     }
 
-    /// A one-shot host that asks for permission.
+    /// Builds a host for one operation that asks for permission with this prompt.
     pub(crate) fn one_shot_host_with_prompt(
         &self,
         servers: &LoadedServers,

@@ -148,7 +148,7 @@ fn parse_boolean(typed: &str) -> Result<Value, String> {
     }
 }
 
-/// Finds a choice by number, title or value.
+/// Finds the option that the user chose by number, title or value.
 fn parse_choice(typed: &str, options: &[EnumOption]) -> Result<Value, String> {
     let number = typed.parse::<usize>().ok();
     let by_number = number.and_then(|number| options.get(number.checked_sub(1)?));
@@ -210,7 +210,7 @@ fn options(kind: &FieldKind) -> &[EnumOption] {
     }
 }
 
-/// Describes the valid values.
+/// Describes the valid values of a field for the user.
 fn expected(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Text {

@@ -20,7 +20,8 @@ use crate::failure::{Failure, Kind};
 
 /// Serializes to indented JSON.
 ///
-/// Characters that a terminal would interpret or hide are escaped, which does not change the data.
+/// Characters that a terminal would interpret or hide are escaped as `\u....`, so a JSON parser
+/// reads the same data.
 pub(crate) fn pretty(value: &impl Serialize) -> String {
     escaped(serde_json::to_string_pretty(value).unwrap_or_default())
 }

@@ -1,6 +1,6 @@
 //! ANSI colours.
 //!
-//! Invariant: with `Style::Plain`, text is printed without escape sequences.
+//! Invariant: with `Style::Plain`, no escape sequences are added.
 
 /// A colour or weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

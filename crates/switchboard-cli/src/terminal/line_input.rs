@@ -27,7 +27,7 @@ pub(crate) struct LineInput {
     reading: Option<JoinHandle<io::Result<RawInput>>>,
 }
 
-/// Bytes from the terminal and when they were read.
+/// Bytes from the terminal, and when the bytes were read.
 #[derive(Debug)]
 struct RawInput {
     bytes: Vec<u8>,

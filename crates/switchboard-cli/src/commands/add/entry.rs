@@ -117,7 +117,7 @@ fn not_a_url_error(args: &AddArgs, words: &[String]) -> Failure {
         let url = quote_for_shell(&format!("{scheme}://{first}"));
         return Failure::usage(message).hint(format!("switchboard add {name} {url}"));
     }
-    // A single word may contain a quoted command line, so it is not quoted again.
+    // A single word is not quoted: it may be a whole command line that the user put in quotes.
     let command = match rest {
         [] => first.clone(),
         _ => shell_line(words),

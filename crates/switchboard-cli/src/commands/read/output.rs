@@ -110,7 +110,7 @@ fn write_file(path: &Path, bytes: &[u8], is_forced: bool) -> Result<(), Failure>
     })
 }
 
-/// Returns the MIME type of a part, and a message if its content is of another type than the server
+/// Returns the MIME type of a part, and a message if the content is of another type than the server
 /// declared.
 fn detected_type(part: &ResourceBody, bytes: &[u8]) -> (Option<String>, Option<String>) {
     if part.blob.is_none() {
