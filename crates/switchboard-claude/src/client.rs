@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use switchboard::in_process::ServerInstance;
 use switchboard::mcp::Json;
 
-use crate::connect::{CloseInput, connect};
 use crate::control::Control;
 use crate::error::Error;
 use crate::lenient_json;
@@ -21,6 +20,7 @@ use crate::query::Prompt;
 use crate::servers::{
     McpServerConfig, McpServerStatus, McpSetServersResult, check_names, millis, parse_statuses,
 };
+use crate::start_cli::{StdinClosing, start_and_initialize};
 
 /// The session id that each prompt carries. It is constant, because a CLI process has only one
 /// session.
@@ -70,7 +70,7 @@ pub struct Client {
 impl Client {
     /// Starts the CLI and waits for its response to `initialize`.
     pub async fn connect(options: Options) -> Result<Self, Error> {
-        let connected = connect(&options, CloseInput::OnClose).await?;
+        let connected = start_and_initialize(&options, StdinClosing::OnClose).await?;
         let server_info = connected.server_info.map(|info| info.to_value());
         let servers = options.servers.iter();
         let in_process = servers.filter(|(_, config)| config.instance().is_some());

@@ -20,7 +20,7 @@ mod shutdown;
 mod stray_output;
 #[cfg(test)]
 mod tests;
-mod turn_state;
+mod turn_end;
 mod writer;
 
 use std::fmt;

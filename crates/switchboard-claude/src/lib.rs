@@ -43,7 +43,6 @@
 //! CLI too (Linux only), but processes that the CLI started may survive.
 
 mod client;
-mod connect;
 mod control;
 mod elicitation;
 mod error;
@@ -56,6 +55,7 @@ mod permission;
 mod process;
 mod query;
 mod servers;
+mod start_cli;
 mod tool_names;
 
 pub use client::{Client, Messages};

@@ -27,7 +27,7 @@ use switchboard::interaction::BoxFuture;
 use switchboard::mcp::{Json, ToolAnnotations};
 use switchboard::naming::split_wire_name;
 use switchboard::permission::{
-    Action, Decision, Denial, PermissionRequest, PermissionResponse, Policy, PolicyInput, Reason,
+    Action, CallFacts, Decision, Denial, PermissionRequest, PermissionResponse, Policy, Reason,
     Rule,
 };
 use switchboard::{CallContext, Interaction};
@@ -248,7 +248,7 @@ impl Permissions {
     async fn ask(
         &self,
         request: &ToolPermissionRequest,
-        subject: &PolicyInput<'_>,
+        subject: &CallFacts<'_>,
         decision: &Decision,
     ) -> PermissionResult {
         let unanswered = PermissionResponse::NoInteraction;
@@ -305,8 +305,8 @@ impl ToolRef {
         })
     }
 
-    fn subject<'a>(&'a self, input: &'a Map<String, Value>) -> PolicyInput<'a> {
-        PolicyInput {
+    fn subject<'a>(&'a self, input: &'a Map<String, Value>) -> CallFacts<'a> {
+        CallFacts {
             tool: &self.tool,
             wire_name: &self.wire,
             annotations: &self.annotations,

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use serde_json::Value;
 
-use crate::connect::{CloseInput, connect};
 use crate::control::Control;
 use crate::error::Error;
 use crate::message::Message;
 use crate::options::Options;
+use crate::start_cli::{StdinClosing, start_and_initialize};
 
 /// Sends one prompt and returns the messages as a stream. The first poll of the stream starts the
 /// CLI. When the stream ends, the CLI has exited.
@@ -94,7 +94,9 @@ impl QueryState {
 
 async fn start(prompt: &Prompt, options: &Options) -> Result<Control, Error> {
     let content = prompt.content()?;
-    let control = connect(options, CloseInput::AfterTurn).await?.control;
+    let control = start_and_initialize(options, StdinClosing::AfterFirstTurn)
+        .await?
+        .control;
     control.send_prompt(content, "").await?;
     Ok(control)
 }

@@ -106,7 +106,7 @@ mod tests {
     use switchboard::id::ServerName;
     use switchboard::mcp::ToolAnnotations;
     use switchboard::naming::wire_name;
-    use switchboard::permission::{Policy, PolicyInput};
+    use switchboard::permission::{CallFacts, Policy};
 
     use super::*;
 
@@ -121,7 +121,7 @@ mod tests {
             let policy = Policy::new([Rule::new(Action::Allow, &pattern).unwrap()]);
             for other in names {
                 let tool = id(other);
-                let decided = policy.decide(&PolicyInput {
+                let decided = policy.decide(&CallFacts {
                     tool: &tool,
                     wire_name: &wire_name(&tool.server, &tool.tool),
                     annotations: &ToolAnnotations::default(),

@@ -20,9 +20,9 @@ use switchboard_wire::text::sanitize;
 const MAX_LINES: usize = 8;
 /// Size of one read, in bytes.
 const READ_BYTES: usize = 8 * 1024;
-/// Bytes that are read at full speed. Beyond them, `STDERR_BYTES_PER_SECOND` limits the rate.
-const STDERR_BURST_BYTES: u32 = 4 * 1024 * 1024;
-const STDERR_BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
+/// Bytes that are read at full speed. Beyond them, `READ_BYTES_PER_SECOND` limits the rate.
+const READ_BURST_BYTES: u32 = 4 * 1024 * 1024;
+const READ_BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
 
 /// The last bytes of a child's stderr. Clones share the bytes with the task that reads the stream.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl StderrTail {
 
     async fn drain(&self, mut stream: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; READ_BYTES];
-        let mut rate_limit = RateLimiter::new(STDERR_BYTES_PER_SECOND, STDERR_BURST_BYTES);
+        let mut rate_limit = RateLimiter::new(READ_BYTES_PER_SECOND, READ_BURST_BYTES);
         loop {
             let limit = rate_limit.read_limit(READ_BYTES);
             let chunk = buffer.get_mut(..limit).unwrap_or_default();

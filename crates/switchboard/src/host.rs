@@ -6,7 +6,7 @@
 
 mod builder;
 #[cfg(feature = "http")]
-mod claude_ai;
+mod claude_ai_proxy;
 mod interaction_handler;
 mod queries;
 mod reconcile;

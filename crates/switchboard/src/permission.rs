@@ -39,7 +39,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use pattern::InvalidPattern;
-pub use policy::{Policy, PolicyInput};
+pub use policy::{CallFacts, Policy};
 pub use request::{Denial, PermissionRequest, PermissionResponse};
 pub use rule::{Rule, RuleDefinition, RuleScope};
 

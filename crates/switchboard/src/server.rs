@@ -48,7 +48,7 @@ const ORDER_CHANNEL_CAPACITY: usize = 16;
 const LOSS_REASON_TIMEOUT: Duration = Duration::from_secs(2);
 /// Calls per server that do not count toward the limit of the host. Each server can make this many
 /// calls, even if calls to servers that hang have used up the limit of the host.
-const RESERVED_SLOTS: usize = 4;
+const CALLS_BEYOND_HOST_LIMIT: usize = 4;
 
 /// The properties of a server that do not change between sessions.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ pub(crate) struct ServerHandle {
     state: watch::Receiver<State>,
     /// Limits the calls in flight to this server.
     call_slots: CachePadded<Semaphore>,
-    /// The slots of the [`RESERVED_SLOTS`] calls in flight that do not count toward the limit of
+    /// The slots of the [`CALLS_BEYOND_HOST_LIMIT`] calls in flight that do not count toward the limit of
     /// the host.
     reserved_slots: CachePadded<Semaphore>,
     listing_expiry: Arc<ListingExpiry>,
@@ -143,7 +143,7 @@ impl ServerHandle {
             orders,
             state,
             call_slots: CachePadded(Semaphore::new(max_calls)),
-            reserved_slots: CachePadded(Semaphore::new(RESERVED_SLOTS)),
+            reserved_slots: CachePadded(Semaphore::new(CALLS_BEYOND_HOST_LIMIT)),
             listing_expiry,
             listing_caches: ListingCaches::default(),
             stop,

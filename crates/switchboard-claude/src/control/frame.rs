@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::turn_state::{SessionState, TurnSignal};
+use super::turn_end::{SessionState, TurnUpdate};
 
 /// One line that the CLI wrote, classified by its `type`.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) enum Frame<'a> {
     Response { id: String, response: Response },
     /// A message of the session. If `host_only` is set, the message is meant for this crate and is
     /// not queued for the user.
-    Message { signal: TurnSignal, host_only: bool },
+    Message { signal: TurnUpdate, host_only: bool },
     /// A line that needs no action: a keep-alive, or a malformed response.
     Ignored,
 }
@@ -113,29 +113,29 @@ fn parse_response(response: &RawValue) -> Frame<'_> {
     Frame::Response { id, response }
 }
 
-fn turn_signal(kind: &str, members: &FrameMembers<'_>) -> TurnSignal {
+fn turn_signal(kind: &str, members: &FrameMembers<'_>) -> TurnUpdate {
     if kind == "result" {
         let is_error = flag(members.is_error);
-        return TurnSignal::Result { is_error };
+        return TurnUpdate::Result { is_error };
     }
     let subtype = text(members.subtype);
     let (Some(subtype), "system") = (subtype, kind) else {
-        return TurnSignal::Other;
+        return TurnUpdate::Other;
     };
     let task = || text(members.task_id).unwrap_or_default();
     match subtype.as_str() {
         "session_state_changed" => match text(members.state).as_deref() {
-            Some("idle") => TurnSignal::State(SessionState::Idle),
-            Some("requires_action") => TurnSignal::State(SessionState::RequiresAction),
-            _ => TurnSignal::State(SessionState::Running),
+            Some("idle") => TurnUpdate::State(SessionState::Idle),
+            Some("requires_action") => TurnUpdate::State(SessionState::RequiresAction),
+            _ => TurnUpdate::State(SessionState::Running),
         },
         "task_started" => match text(members.task_type).as_deref() {
-            Some("local_agent" | "local_workflow") => TurnSignal::TaskStarted(task()),
-            _ => TurnSignal::Other,
+            Some("local_agent" | "local_workflow") => TurnUpdate::TaskStarted(task()),
+            _ => TurnUpdate::Other,
         },
-        "task_notification" => TurnSignal::TaskEnded(task()),
-        "task_updated" if is_task_ended(members) => TurnSignal::TaskEnded(task()),
-        _ => TurnSignal::Other,
+        "task_notification" => TurnUpdate::TaskEnded(task()),
+        "task_updated" if is_task_ended(members) => TurnUpdate::TaskEnded(task()),
+        _ => TurnUpdate::Other,
     }
 }
 

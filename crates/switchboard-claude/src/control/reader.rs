@@ -14,7 +14,7 @@ use super::Shared;
 use super::frame::{self, Frame};
 use super::line_reader::{LineError, LineReader};
 use super::stray_output::excerpt;
-use super::turn_state::TurnState;
+use super::turn_end::TurnEndTracker;
 use crate::error::LossReason;
 
 /// Maximum time without a message while background tasks continue after a result. After that, the
@@ -26,13 +26,13 @@ const BACKGROUND_TASK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 pub(super) struct ReaderExit {
     /// Why reading failed; `None` if the CLI closed its output.
     pub(super) loss: Option<LossReason>,
-    pub(super) turn: TurnState,
+    pub(super) turn: TurnEndTracker,
 }
 
 pub(super) struct Reader<R> {
     lines: LineReader<R>,
     shared: Arc<Shared>,
-    turn: TurnState,
+    turn: TurnEndTracker,
     /// When to close the input of the CLI although background tasks continue. Set after a result;
     /// each further message postpones it.
     linger_deadline: Option<Instant>,
@@ -49,7 +49,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Self {
             lines: LineReader::new(stream, shared.settings.max_line_bytes),
             shared,
-            turn: TurnState::default(),
+            turn: TurnEndTracker::default(),
             linger_deadline: None,
         }
     }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::Shared;
 use super::close_reason::{CloseReason, LostConnection};
 use super::reader::ReaderExit;
-use super::turn_state::TurnState;
+use super::turn_end::TurnEndTracker;
 use super::writer::WriterExit;
 use crate::error::LossReason;
 
@@ -153,6 +153,6 @@ fn loss_reason(
 fn reader_exit(exit: Result<ReaderExit, tokio::task::JoinError>) -> ReaderExit {
     exit.unwrap_or_else(|error| ReaderExit {
         loss: Some(LossReason::ReadFailed(error.to_string())),
-        turn: TurnState::default(),
+        turn: TurnEndTracker::default(),
     })
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Map;
 use switchboard::catalog::{Catalog, CatalogTool};
 use switchboard::content::for_terminal;
-use switchboard::permission::{Action, Policy, PolicyInput};
+use switchboard::permission::{Action, CallFacts, Policy};
 use switchboard::status::{ConnectionStatus, ServerDetails};
 use switchboard::{Host, naming};
 use switchboard_config::{Diagnostic, ServerEntry, ServerName};
@@ -157,7 +157,7 @@ fn check_exposed_tools(
 /// Counts the tools that the rules deny when they are called without arguments.
 fn count_denied(tools: &[&Arc<CatalogTool>], policy: &Policy) -> usize {
     let is_denied = |tool: &&&Arc<CatalogTool>| {
-        let input = PolicyInput {
+        let input = CallFacts {
             tool: &tool.id,
             wire_name: &tool.wire_name,
             annotations: &tool.definition.annotations,

@@ -1,6 +1,6 @@
 //! `list`: starts all servers and prints a table with their status.
 
-mod live;
+mod watch_mode;
 
 use switchboard::content::sanitize;
 use switchboard::status::{ConnectionStatus, ServerDetails, ServerStatus, TransportKind};
@@ -48,7 +48,7 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     if args.watch {
-        return live::run(context, signals).await;
+        return watch_mode::run(context, signals).await;
     }
     let servers = context.load_servers()?;
     servers.diagnose(&context.console);

@@ -11,7 +11,7 @@ use switchboard::content::for_terminal;
 use switchboard::id::{ToolId, WireName};
 use switchboard::mcp::{Json, ToolAnnotations, ToolDefinition};
 use switchboard::naming;
-use switchboard::permission::{Action, Decision, PolicyInput, Reason, RuleDefinition};
+use switchboard::permission::{Action, CallFacts, Decision, Reason, RuleDefinition};
 use switchboard_config::{LaunchDecision, Scope, ServerEntry};
 
 use super::call::{coerce_arguments, read_stdin};
@@ -144,7 +144,7 @@ fn decide(
     context: &Context,
 ) -> PolicyReport {
     let wire = naming::wire_name(&facts.tool.server, &facts.tool.tool);
-    let subject = PolicyInput {
+    let subject = CallFacts {
         tool: &facts.tool,
         wire_name: &wire,
         annotations: &facts.annotations,

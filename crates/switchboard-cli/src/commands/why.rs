@@ -6,7 +6,7 @@ use serde_json::Map;
 use switchboard::Host;
 use switchboard::catalog::CatalogTool;
 use switchboard::content::for_terminal;
-use switchboard::permission::{Action, PolicyInput};
+use switchboard::permission::{Action, CallFacts};
 use switchboard::status::{ConnectionStatus, ServerDetails};
 use switchboard_config::{LaunchDecision, ServerEntry, nearest};
 
@@ -150,7 +150,7 @@ fn check_permission(
     };
     let policy = context.policy(servers);
     let decide = |arguments| {
-        policy.decide(&PolicyInput {
+        policy.decide(&CallFacts {
             tool: &tool.id,
             wire_name: &tool.wire_name,
             annotations: &tool.definition.annotations,

@@ -20,7 +20,7 @@ use crate::stderr::StderrTail;
 
 /// How long to wait for the exit code of a child or the end of its stderr after its stdout ended,
 /// and for the end of its stdout after it exited.
-const EXIT_GRACE: Duration = Duration::from_millis(500);
+const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(500);
 
 /// An open session with its child process, if it has one. Dropping it ends the session and the
 /// child.
@@ -106,7 +106,7 @@ impl LiveSession {
             _ = session.ended() => {}
             () = self.child_ended() => {
                 // Give the session time to read what the child wrote before it exited.
-                let _ = timeout(EXIT_GRACE, session.ended()).await;
+                let _ = timeout(LAST_OUTPUT_WAIT, session.ended()).await;
                 session.close();
             }
         }
@@ -125,7 +125,7 @@ impl LiveSession {
     /// output of the child. Waits a short time for each of them.
     pub async fn failure(&mut self) -> ConnectError {
         // After a failed write, the session ends when the reader ends, or after a delay.
-        let end = timeout(2 * EXIT_GRACE, self.session.ended()).await;
+        let end = timeout(2 * LAST_OUTPUT_WAIT, self.session.ended()).await;
         let end = end.unwrap_or(SessionEnd::Eof { partial_line: None });
         if let SessionEnd::NeedsLogin(login) = end {
             return ConnectError::NeedsLogin(login);
@@ -144,20 +144,20 @@ impl LiveSession {
     }
 
     /// Describes how the child exited. `None` without a child, or if it is still running after
-    /// [`EXIT_GRACE`].
+    /// [`LAST_OUTPUT_WAIT`].
     async fn exit_outcome(&mut self) -> Option<String> {
         #[cfg(feature = "stdio")]
         if let Some(process) = &mut self.process {
-            let exit = timeout(EXIT_GRACE, process.wait()).await.ok()?;
+            let exit = timeout(LAST_OUTPUT_WAIT, process.wait()).await.ok()?;
             return Some(exit.to_string());
         }
         None
     }
 
-    /// The output of the server. Waits at most [`EXIT_GRACE`] for the end of its stderr.
+    /// The output of the server. Waits at most [`LAST_OUTPUT_WAIT`] for the end of its stderr.
     async fn last_output(&self) -> ServerOutput {
         if let Some(stderr) = &self.stderr {
-            let _ = timeout(EXIT_GRACE, stderr.drained()).await;
+            let _ = timeout(LAST_OUTPUT_WAIT, stderr.drained()).await;
         }
         self.output()
     }

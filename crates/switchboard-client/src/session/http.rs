@@ -3,7 +3,7 @@
 //! There are two transports. [`StreamableHttpSession`] serves both eras, with one HTTP exchange per
 //! request. [`Sse2024Session`] is the transport of 2024-11-05, with all responses on one event
 //! stream. Both transports are built on `http_core`, authorize requests with `authorized`, read
-//! events with `event_stream`, dispatch messages with `dispatch` and map error statuses with
+//! events with `event_stream`, handle messages in `incoming` and map error statuses with
 //! `status`.
 //!
 //! Invariant: a request is sent again only if the server cannot have executed it. Either no byte of
@@ -11,11 +11,11 @@
 
 mod authorized;
 
-mod dispatch;
 mod event_stream;
 mod exchange;
 mod health;
 mod http_core;
+mod incoming;
 mod listen;
 mod request_headers;
 mod sse_2024;

@@ -8,7 +8,7 @@ use crate::nearest::nearest;
 
 /// Keys of other clients with the same meaning as a known key, too different for a match by edit
 /// distance.
-const OTHER_CLIENTS_KEYS: [(&str, &str); 6] = [
+const FOREIGN_KEY_NAMES: [(&str, &str); 6] = [
     ("environment", "env"),
     ("httpUrl", "url"),
     ("serverUrl", "url"),
@@ -23,7 +23,7 @@ pub(crate) fn is_known(key: &str) -> bool {
 
 /// The known key that an unknown key most likely means.
 pub(crate) fn nearest_key(key: &str) -> Option<&'static str> {
-    let renamed = OTHER_CLIENTS_KEYS.iter().find(|(theirs, _)| *theirs == key);
+    let renamed = FOREIGN_KEY_NAMES.iter().find(|(theirs, _)| *theirs == key);
     renamed.map(|(_, ours)| *ours).or_else(|| {
         let known: Vec<_> = ENTRY_KEYS.iter().map(|key| key.name).collect();
         nearest(key, &known)

@@ -28,7 +28,7 @@ use crate::content::{self, Output};
 use crate::event::{CallOutcome, Event};
 use crate::host_state::HostState;
 use crate::id::{CallId, ToolId};
-use crate::permission::{Action, Denial, PermissionRequest, PolicyInput};
+use crate::permission::{Action, CallFacts, Denial, PermissionRequest};
 use crate::server::ServerHandle;
 
 pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
@@ -146,7 +146,7 @@ async fn check_permission(
     approval: Option<&RememberedApproval>,
 ) -> Result<(), CallError> {
     let ResolvedTool { tool, server, .. } = target;
-    let input = PolicyInput {
+    let input = CallFacts {
         tool: &tool.id,
         wire_name: &tool.wire_name,
         annotations: &tool.definition.annotations,

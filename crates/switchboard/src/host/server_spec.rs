@@ -34,7 +34,7 @@ use super::interaction_handler::InteractionHandler;
 use crate::cache::{InMemoryServerCache, ServerCache, server_cache_key};
 use crate::catalog::ServerKey;
 #[cfg(feature = "http")]
-use crate::host::claude_ai::AllowedOrigins;
+use crate::host::claude_ai_proxy::TokenOrigins;
 use crate::id::ServerName;
 use crate::limits::{Deadlines, MAX_COUNT};
 use crate::server::backoff::{Backoff, RetryPolicy};
@@ -70,7 +70,7 @@ pub(super) struct ServerDefaults {
     pub(super) claude_ai_account: Option<Arc<dyn AuthProvider>>,
     /// The origins that may receive the token of the claude.ai account.
     #[cfg(feature = "http")]
-    pub(super) claude_ai_origins: AllowedOrigins,
+    pub(super) claude_ai_origins: TokenOrigins,
 }
 
 impl Default for ServerDefaults {
@@ -91,7 +91,7 @@ impl Default for ServerDefaults {
             #[cfg(feature = "http")]
             claude_ai_account: None,
             #[cfg(feature = "http")]
-            claude_ai_origins: AllowedOrigins::default(),
+            claude_ai_origins: TokenOrigins::default(),
         }
     }
 }

@@ -6,7 +6,7 @@
 use switchboard_wire::naming::{PREFIX, SEPARATOR, split_wire_name};
 
 use super::glob::{Glob, GlobContext, GlobError};
-use super::{MatchMode, PolicyInput};
+use super::{CallFacts, MatchMode};
 
 /// The error for a text that is not a valid pattern of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +99,7 @@ impl Pattern {
     /// equal the names of the server and the tool.
     pub(super) fn matches_tool(
         &self,
-        input: &PolicyInput<'_>,
+        input: &CallFacts<'_>,
         wire_parts: Option<(&str, &str)>,
         mode: MatchMode,
     ) -> bool {

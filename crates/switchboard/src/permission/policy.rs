@@ -14,7 +14,7 @@ use crate::id::{ServerName, ToolId, WireName};
 
 /// The properties of a tool call that rules are compared with.
 #[derive(Clone, Copy, Debug)]
-pub struct PolicyInput<'a> {
+pub struct CallFacts<'a> {
     /// The server and the tool.
     pub tool: &'a ToolId,
     /// The name by which the model calls the tool.
@@ -29,9 +29,9 @@ pub struct PolicyInput<'a> {
 }
 
 /// The call that rules are compared with. Holds values that all rules need, computed once per call.
-pub(super) enum MatchInput<'a> {
+pub(super) enum RuleSubject<'a> {
     Tool {
-        tool: &'a PolicyInput<'a>,
+        tool: &'a CallFacts<'a>,
         /// The server part and the tool part of the wire name. `None` if they equal the names of
         /// the server and the tool.
         wire_parts: Option<(&'a str, &'a str)>,
@@ -42,9 +42,9 @@ pub(super) enum MatchInput<'a> {
     },
 }
 
-impl<'a> MatchInput<'a> {
-    fn new(tool: &'a PolicyInput<'a>) -> Self {
-        let wire_parts = if wire_name_is_exact(tool) {
+impl<'a> RuleSubject<'a> {
+    fn new(tool: &'a CallFacts<'a>) -> Self {
+        let wire_parts = if wire_name_has_raw_names(tool) {
             None
         } else {
             split_wire_name(tool.wire_name.as_str())
@@ -55,7 +55,7 @@ impl<'a> MatchInput<'a> {
 
 /// Whether the wire name is `mcp__server__tool` with the names of the server and the tool as they
 /// are. True for nearly all tools.
-fn wire_name_is_exact(input: &PolicyInput<'_>) -> bool {
+fn wire_name_has_raw_names(input: &CallFacts<'_>) -> bool {
     let ToolId { server, tool, .. } = input.tool;
     let rest = input.wire_name.as_str().strip_prefix(PREFIX);
     let rest = rest.and_then(|rest| rest.strip_prefix(server.as_str()));
@@ -89,23 +89,23 @@ impl Policy {
     }
 
     /// Decides on a call of an MCP tool.
-    pub fn decide(&self, input: &PolicyInput<'_>) -> Decision {
-        decision(self.first_match(&MatchInput::new(input)))
+    pub fn decide(&self, input: &CallFacts<'_>) -> Decision {
+        decision_of_first_match(self.first_match(&RuleSubject::new(input)))
     }
 
     /// Decides on a call of an MCP tool. Returns `None` if a rule allows the call. Most calls are
     /// allowed, and the reason is not needed then.
-    pub(crate) fn deny_or_ask(&self, input: &PolicyInput<'_>) -> Option<Decision> {
-        match self.first_match(&MatchInput::new(input)) {
+    pub(crate) fn deny_or_ask(&self, input: &CallFacts<'_>) -> Option<Decision> {
+        match self.first_match(&RuleSubject::new(input)) {
             Some(rule) if rule.action() == Action::Allow => None,
-            rule => Some(decision(rule)),
+            rule => Some(decision_of_first_match(rule)),
         }
     }
 
     /// Decides on a call of a local tool.
     pub fn decide_local(&self, name: &str, arguments: &Map<String, Value>) -> Decision {
         let arguments = Some(arguments);
-        decision(self.first_match(&MatchInput::Local { name, arguments }))
+        decision_of_first_match(self.first_match(&RuleSubject::Local { name, arguments }))
     }
 
     /// Returns the decision of the first rule that denies all tools of a server, if there is one.
@@ -127,8 +127,8 @@ impl Policy {
     }
 
     /// Returns all rules that match, sorted by scope and then by position.
-    pub fn matching_rules(&self, input: &PolicyInput<'_>) -> Vec<Arc<RuleDefinition>> {
-        let input = MatchInput::new(input);
+    pub fn matching_rules(&self, input: &CallFacts<'_>) -> Vec<Arc<RuleDefinition>> {
+        let input = RuleSubject::new(input);
         let mut rules: Vec<&Rule> = self.all().filter(|rule| rule.matches(&input)).collect();
         rules.sort_by_key(|rule| rule.index);
         let definitions = rules.into_iter().map(|rule| Arc::clone(&rule.definition));
@@ -139,14 +139,14 @@ impl Policy {
         self.denies.iter().chain(&self.allows_and_asks)
     }
 
-    fn first_match(&self, input: &MatchInput<'_>) -> Option<&Rule> {
+    fn first_match(&self, input: &RuleSubject<'_>) -> Option<&Rule> {
         self.all().find(|rule| rule.matches(input))
     }
 }
 
 /// Returns the decision of `rule`, the first rule that matches. Without a matching rule, the
 /// decision is to ask the user.
-fn decision(rule: Option<&Rule>) -> Decision {
+fn decision_of_first_match(rule: Option<&Rule>) -> Decision {
     rule.map_or(
         Decision {
             action: Action::Ask,

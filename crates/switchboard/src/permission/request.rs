@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 use switchboard_wire::mcp::ToolAnnotations;
 
-use super::{Decision, PolicyInput};
+use super::{CallFacts, Decision};
 use crate::call_context::CallContext;
 use crate::id::{ToolId, WireName};
 
@@ -33,7 +33,7 @@ pub struct PermissionRequest {
 impl PermissionRequest {
     /// Creates a request for a call that another program executes, not this host.
     pub fn new(
-        input: &PolicyInput<'_>,
+        input: &CallFacts<'_>,
         arguments: &Map<String, Value>,
         decision: &Decision,
         context: &CallContext,

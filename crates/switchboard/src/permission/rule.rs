@@ -10,7 +10,7 @@ use switchboard_wire::mcp::Hint;
 
 use super::arguments::ArgumentCondition;
 use super::pattern::{InvalidPattern, Pattern};
-use super::policy::{MatchInput, PolicyInput};
+use super::policy::{CallFacts, RuleSubject};
 use super::{Action, Decision, Reason};
 use crate::id::ServerName;
 
@@ -171,16 +171,16 @@ impl Rule {
         self.definition.action
     }
 
-    pub(super) fn matches(&self, input: &MatchInput<'_>) -> bool {
+    pub(super) fn matches(&self, input: &RuleSubject<'_>) -> bool {
         let mode = self.action().match_mode();
         let (matches, arguments) = match input {
-            MatchInput::Local { name, arguments } => (
+            RuleSubject::Local { name, arguments } => (
                 self.servers.is_none()
                     && self.definition.hint.is_none()
                     && self.pattern.matches_local_tool(name, mode),
                 *arguments,
             ),
-            MatchInput::Tool { tool, wire_parts } => (
+            RuleSubject::Tool { tool, wire_parts } => (
                 self.applies_to_server(&tool.tool.server)
                     && self.hint_matches(tool)
                     && self.pattern.matches_tool(tool, *wire_parts, mode),
@@ -199,7 +199,7 @@ impl Rule {
         servers.is_none_or(|servers| servers.contains(server))
     }
 
-    fn hint_matches(&self, input: &PolicyInput<'_>) -> bool {
+    fn hint_matches(&self, input: &CallFacts<'_>) -> bool {
         self.definition.hint.is_none_or(|hint| {
             input.annotations.declares(hint)
                 && (self.action() != Action::Allow || input.trust_annotations)

@@ -53,8 +53,8 @@ impl Target {
         self
     }
 
-    fn input<'a>(&'a self, wire: &'a WireName) -> PolicyInput<'a> {
-        PolicyInput {
+    fn input<'a>(&'a self, wire: &'a WireName) -> CallFacts<'a> {
+        CallFacts {
             tool: &self.tool,
             wire_name: wire,
             annotations: &self.annotations,

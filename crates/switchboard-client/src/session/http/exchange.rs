@@ -13,8 +13,8 @@ use http::{Method, StatusCode};
 use tokio::sync::mpsc;
 
 use super::authorized::AuthorizedResponse;
-use super::dispatch::{Dispatched, dispatch};
 use super::event_stream::{EventStream, EventStreamEnd, is_message};
+use super::incoming::{IncomingKind, handle_incoming};
 use super::request_headers::RequestHeaders;
 use super::streamable::StreamableHttpSession;
 use super::{ContentType, post_body, status};
@@ -358,19 +358,19 @@ impl StreamableHttpSession {
         permit: &mut Option<MemoryPermit>,
     ) -> StreamMessage {
         let progress = |token, progress| self.on_progress(token, progress);
-        match dispatch(self, message, permit, progress) {
-            Dispatched::Response { id: named, reply }
+        match handle_incoming(self, message, permit, progress) {
+            IncomingKind::Response { id: named, reply }
                 if named == ResponseId::Number(id)
                     || matches!((named, &reply), (ResponseId::Null, Reply::Error(_))) =>
             {
                 StreamMessage::Response(reply.into_result())
             }
-            Dispatched::Response { id, .. } => {
+            IncomingKind::Response { id, .. } => {
                 let server = &self.core.peer.context.server;
                 tracing::debug!(%server, ?id, "response to no request");
                 StreamMessage::Unsolicited
             }
-            Dispatched::Batch(messages) => {
+            IncomingKind::Batch(messages) => {
                 let mut response = StreamMessage::Unsolicited;
                 for message in messages {
                     let received = self.dispatch_message(id, message, permit);
@@ -380,8 +380,8 @@ impl StreamableHttpSession {
                 }
                 response
             }
-            Dispatched::RequestedProgress => StreamMessage::RequestedProgress,
-            Dispatched::Unsolicited => StreamMessage::Unsolicited,
+            IncomingKind::RequestedProgress => StreamMessage::RequestedProgress,
+            IncomingKind::Unsolicited => StreamMessage::Unsolicited,
         }
     }
 

@@ -18,10 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use super::dispatch::{Dispatched, dispatch};
 use super::event_stream::{EventStream, EventStreamEnd, is_message};
 use super::health::{self, Health, HealthMonitor, Pingable};
 use super::http_core::{HttpCore, NOTIFICATION_TIMEOUT};
+use super::incoming::{IncomingKind, handle_incoming};
 use super::{ACCEPT_BOTH, ACCEPT_EVENTS, AuthorizedClient, ContentType, JSON, post_body, status};
 use crate::rate_limit::RateLimiter;
 use crate::session::deadline::Deadline;
@@ -311,17 +311,17 @@ impl Sse2024Session {
         permit: &mut Option<MemoryPermit>,
     ) -> bool {
         let progress = |token, progress| lock(&self.requests).forward_progress(token, progress);
-        match dispatch(self, message, permit, progress) {
-            Dispatched::Response { id, reply } => !self.deliver(id, reply),
-            Dispatched::Batch(messages) => {
+        match handle_incoming(self, message, permit, progress) {
+            IncomingKind::Response { id, reply } => !self.deliver(id, reply),
+            IncomingKind::Batch(messages) => {
                 let mut is_unsolicited = true;
                 for message in messages {
                     is_unsolicited &= self.dispatch_message(message, permit);
                 }
                 is_unsolicited
             }
-            Dispatched::RequestedProgress => false,
-            Dispatched::Unsolicited => true,
+            IncomingKind::RequestedProgress => false,
+            IncomingKind::Unsolicited => true,
         }
     }
 

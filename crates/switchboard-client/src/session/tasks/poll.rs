@@ -4,7 +4,7 @@
 //! of the call. Every response of the server restarts the idle limit. Invariant: an input request
 //! that was answered is not answered again, even if the server repeats it.
 
-mod responses;
+mod server_responses;
 
 use std::collections::HashSet;
 use std::future::pending;

@@ -21,7 +21,7 @@ use url::Url;
 use super::HostInner;
 #[cfg(feature = "stdio")]
 use crate::headers_helper::HeadersHelper;
-use crate::host::claude_ai;
+use crate::host::claude_ai_proxy;
 use crate::server::connect::ServerEndpoint;
 use crate::server::state::FailureReason;
 
@@ -124,7 +124,7 @@ impl HostInner {
         id: &str,
     ) -> Result<ServerEndpoint, FailureReason> {
         let defaults = &self.defaults;
-        let url = claude_ai::connector_url(url, id, &defaults.claude_ai_origins);
+        let url = claude_ai_proxy::proxy_endpoint_url(url, id, &defaults.claude_ai_origins);
         let url = url.map_err(|error| FailureReason {
             hint: Some(error.hint()),
             error: error.to_string(),

@@ -1,7 +1,7 @@
 //! Computes the URL of a claude.ai connector from a config entry of the type `claudeai-proxy`.
 //!
 //! Pure: this module neither connects nor has access to the bearer token of the account. Invariant:
-//! a URL whose origin is not in [`AllowedOrigins`] is rejected, so that the bearer token is never
+//! a URL whose origin is not in [`TokenOrigins`] is rejected, so that the bearer token is never
 //! sent to another origin.
 
 use switchboard_client::http::{UrlError, parse_server_url};
@@ -10,8 +10,8 @@ use url::{Origin, Url};
 
 use super::server_spec::remote::url_hint;
 
-/// The origins of claude.ai. `AllowedOrigins::default()` contains them.
-const CLAUDE_AI_ORIGINS: [&str; 3] = [
+/// The origins of claude.ai. `TokenOrigins::default()` contains them.
+const DEFAULT_TOKEN_ORIGINS: [&str; 3] = [
     "https://mcp-proxy.anthropic.com",
     "https://api.anthropic.com",
     "https://claude.ai",
@@ -19,18 +19,18 @@ const CLAUDE_AI_ORIGINS: [&str; 3] = [
 
 /// The origins that may receive the bearer token of the claude.ai account.
 #[derive(Clone, Debug)]
-pub(crate) struct AllowedOrigins(Vec<Origin>);
+pub(crate) struct TokenOrigins(Vec<Origin>);
 
-impl Default for AllowedOrigins {
+impl Default for TokenOrigins {
     fn default() -> Self {
-        let origins = CLAUDE_AI_ORIGINS
+        let origins = DEFAULT_TOKEN_ORIGINS
             .iter()
             .filter_map(|text| Url::parse(text).ok());
         Self(origins.map(|url| url.origin()).collect())
     }
 }
 
-impl AllowedOrigins {
+impl TokenOrigins {
     /// Adds the origin of `url`. Does nothing if `url` is not a URL or has no origin.
     pub(crate) fn allow(&mut self, url: &str) {
         let origin = Url::parse(url).map(|url| url.origin());
@@ -40,7 +40,7 @@ impl AllowedOrigins {
 
 /// Why a `claudeai-proxy` entry has no usable URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ClaudeAiUrlError {
+pub(crate) enum ProxyUrlError {
     #[error(transparent)]
     Url(#[from] UrlError),
     #[error(
@@ -53,14 +53,14 @@ pub(crate) enum ClaudeAiUrlError {
     InvalidId,
 }
 
-impl ClaudeAiUrlError {
+impl ProxyUrlError {
     pub(crate) fn hint(&self) -> String {
         match self {
             Self::Url(error) => url_hint(error),
             Self::NotHttps | Self::OriginNotAllowed { .. } => {
                 format!(
                     "the origins of claude.ai are {}",
-                    CLAUDE_AI_ORIGINS.join(", ")
+                    DEFAULT_TOKEN_ORIGINS.join(", ")
                 )
             }
             Self::InvalidId => "copy the id of the connector from the claude.ai account".to_owned(),
@@ -73,22 +73,22 @@ impl ClaudeAiUrlError {
 /// Replaces `{id}` and `{server_id}` in the path and the query of `proxy_url` with `id`. Without a
 /// placeholder, appends `id` to the path. If the path is empty, the new path is `/v1/mcp/` and
 /// `id`.
-pub(crate) fn connector_url(
+pub(crate) fn proxy_endpoint_url(
     proxy_url: &str,
     id: &str,
-    allowed: &AllowedOrigins,
-) -> Result<Url, ClaudeAiUrlError> {
+    allowed: &TokenOrigins,
+) -> Result<Url, ProxyUrlError> {
     if id.is_empty() || id == "." || id == ".." {
-        return Err(ClaudeAiUrlError::InvalidId);
+        return Err(ProxyUrlError::InvalidId);
     }
     let proxy = parse_server_url(proxy_url)?;
     if !allowed.0.contains(&proxy.origin()) {
         let origin = proxy.origin().ascii_serialization();
-        return Err(ClaudeAiUrlError::OriginNotAllowed { origin });
+        return Err(ProxyUrlError::OriginNotAllowed { origin });
     }
     let is_local = proxy.host().is_some_and(|host| is_loopback(&host));
     if proxy.scheme() != "https" && !is_local {
-        return Err(ClaudeAiUrlError::NotHttps);
+        return Err(ProxyUrlError::NotHttps);
     }
     let encoded = percent_encode(id);
     // The URL parser percent-encodes braces in the path, but not in the query.
@@ -128,12 +128,12 @@ fn percent_encode(id: &str) -> String {
 mod tests {
     use super::*;
 
-    fn url_of(proxy_url: &str, id: &str) -> Result<String, ClaudeAiUrlError> {
-        let mut allowed = AllowedOrigins::default();
+    fn url_of(proxy_url: &str, id: &str) -> Result<String, ProxyUrlError> {
+        let mut allowed = TokenOrigins::default();
         allowed.allow("http://127.0.0.1:4000/path");
         allowed.allow("http://plain.example");
         allowed.allow("not a URL");
-        connector_url(proxy_url, id, &allowed).map(String::from)
+        proxy_endpoint_url(proxy_url, id, &allowed).map(String::from)
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
             Ok("http://127.0.0.1:4000/v1/mcp/x")
         );
         for id in ["", ".", ".."] {
-            assert_eq!(url_of(proxy, id), Err(ClaudeAiUrlError::InvalidId));
+            assert_eq!(url_of(proxy, id), Err(ProxyUrlError::InvalidId));
         }
     }
 
@@ -174,13 +174,13 @@ mod tests {
         ] {
             let error = url_of(url, "x").unwrap_err();
             assert!(
-                matches!(error, ClaudeAiUrlError::OriginNotAllowed { .. }),
+                matches!(error, ProxyUrlError::OriginNotAllowed { .. }),
                 "{url}"
             );
         }
         assert_eq!(
             url_of("http://plain.example/", "x"),
-            Err(ClaudeAiUrlError::NotHttps)
+            Err(ProxyUrlError::NotHttps)
         );
         for with_userinfo in ["https://claude.ai@evil.example/", "https://me:x@claude.ai/"] {
             assert_eq!(url_of(with_userinfo, "x"), Err(UrlError::Userinfo.into()));

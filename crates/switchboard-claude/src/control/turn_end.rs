@@ -12,7 +12,7 @@ const MAX_TRACKED_TASKS: usize = 1024;
 
 /// What a message of the CLI says about the state of the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TurnSignal {
+pub(super) enum TurnUpdate {
     Result { is_error: bool },
     State(SessionState),
     TaskStarted(String),
@@ -30,25 +30,25 @@ pub(super) enum SessionState {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct TurnState {
+pub(super) struct TurnEndTracker {
     /// Whether the last result message reported an error. `None` before the first result message.
     result: Option<bool>,
     session: Option<SessionState>,
     tasks: HashSet<String>,
 }
 
-impl TurnState {
-    pub(super) fn update(&mut self, signal: TurnSignal) {
+impl TurnEndTracker {
+    pub(super) fn update(&mut self, signal: TurnUpdate) {
         match signal {
-            TurnSignal::Result { is_error } => self.result = Some(is_error),
-            TurnSignal::State(state) => self.session = Some(state),
-            TurnSignal::TaskStarted(task) if self.tasks.len() < MAX_TRACKED_TASKS => {
+            TurnUpdate::Result { is_error } => self.result = Some(is_error),
+            TurnUpdate::State(state) => self.session = Some(state),
+            TurnUpdate::TaskStarted(task) if self.tasks.len() < MAX_TRACKED_TASKS => {
                 self.tasks.insert(task);
             }
-            TurnSignal::TaskEnded(task) => {
+            TurnUpdate::TaskEnded(task) => {
                 self.tasks.remove(&task);
             }
-            TurnSignal::TaskStarted(_) | TurnSignal::Other => {}
+            TurnUpdate::TaskStarted(_) | TurnUpdate::Other => {}
         }
     }
 
@@ -83,20 +83,20 @@ impl TurnState {
 mod tests {
     use super::*;
 
-    const RESULT: TurnSignal = TurnSignal::Result { is_error: false };
+    const RESULT: TurnUpdate = TurnUpdate::Result { is_error: false };
 
-    fn is_over(signals: impl IntoIterator<Item = TurnSignal>) -> bool {
-        let mut turn = TurnState::default();
+    fn is_over(signals: impl IntoIterator<Item = TurnUpdate>) -> bool {
+        let mut turn = TurnEndTracker::default();
         signals.into_iter().for_each(|signal| turn.update(signal));
         turn.is_over()
     }
 
     #[test]
     fn turn_ends_with_result_and_idle_session() {
-        let idle = TurnSignal::State(SessionState::Idle);
-        let running = TurnSignal::State(SessionState::Running);
+        let idle = TurnUpdate::State(SessionState::Idle);
+        let running = TurnUpdate::State(SessionState::Running);
         assert!(!is_over([]));
-        assert!(!is_over([running.clone(), TurnSignal::Other]));
+        assert!(!is_over([running.clone(), TurnUpdate::Other]));
         assert!(!is_over([running.clone(), RESULT]));
         assert!(is_over([running.clone(), RESULT, idle.clone()]));
         assert!(is_over([running.clone(), idle.clone(), RESULT]));
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn background_tasks_keep_turn_open() {
-        let started = |task: &str| TurnSignal::TaskStarted(task.to_owned());
-        let ended = |task: &str| TurnSignal::TaskEnded(task.to_owned());
+        let started = |task: &str| TurnUpdate::TaskStarted(task.to_owned());
+        let ended = |task: &str| TurnUpdate::TaskEnded(task.to_owned());
         assert!(is_over([RESULT]));
         assert!(!is_over([started("a"), started("b"), RESULT, ended("a")]));
         assert!(is_over([started("a"), RESULT, ended("a")]));
@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn required_action_has_no_deadline() {
-        let mut turn = TurnState::default();
+        let mut turn = TurnEndTracker::default();
         turn.update(RESULT);
-        turn.update(TurnSignal::State(SessionState::RequiresAction));
+        turn.update(TurnUpdate::State(SessionState::RequiresAction));
         assert!(!turn.has_background_tasks());
-        turn.update(TurnSignal::State(SessionState::Running));
+        turn.update(TurnUpdate::State(SessionState::Running));
         assert!(turn.has_background_tasks());
     }
 }

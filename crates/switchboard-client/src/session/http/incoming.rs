@@ -1,4 +1,4 @@
-//! Dispatches a JSON-RPC message that arrived over HTTP.
+//! Handles a JSON-RPC message that arrived over HTTP.
 //!
 //! This module handles notifications and requests of the server. It returns a response to the
 //! transport, which finds the request that the response answers.
@@ -16,10 +16,10 @@ use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::scan::range_of;
 
 /// What a dispatched message was, and what the transport still has to do with it.
-pub(super) enum Dispatched {
+pub(super) enum IncomingKind {
     /// A response. The transport must deliver it to its caller.
     Response { id: ResponseId, reply: Reply },
-    /// The messages of a batch. The transport must dispatch each of them.
+    /// The messages of a batch. The transport must handle each of them.
     Batch(Vec<Bytes>),
     /// Progress that a caller asked for. Not charged to the rate limit.
     RequestedProgress,
@@ -27,15 +27,15 @@ pub(super) enum Dispatched {
     Unsolicited,
 }
 
-/// Dispatches one message. A successful response takes the memory permit. `progress` forwards
+/// Handles one message. A successful response takes the memory permit. `progress` forwards
 /// progress to the caller of the request with the given id, and returns whether this caller asked
 /// for progress.
-pub(super) fn dispatch<S: JsonRpcSession>(
+pub(super) fn handle_incoming<S: JsonRpcSession>(
     session: &Arc<S>,
     message: Bytes,
     permit: &mut Option<MemoryPermit>,
     progress: impl FnOnce(u64, Progress) -> bool,
-) -> Dispatched {
+) -> IncomingKind {
     let peer = session.peer();
     let context = &peer.context;
     match wire::parse_line(&message, context.limits.json_budget()) {
@@ -45,7 +45,7 @@ pub(super) fn dispatch<S: JsonRpcSession>(
         }) => {
             let result = range_of(&message, result);
             let reply = Reply::from_result(message, result, index, permit.take());
-            Dispatched::Response { id, reply }
+            IncomingKind::Response { id, reply }
         }
         ParsedLine::Message(Message::Response {
             id,
@@ -53,34 +53,34 @@ pub(super) fn dispatch<S: JsonRpcSession>(
         }) => {
             context.redactor.redact_error(&mut error);
             let reply = Reply::Error(error);
-            Dispatched::Response { id, reply }
+            IncomingKind::Response { id, reply }
         }
         ParsedLine::Invalid {
             id: Some(id),
             problem,
         } => {
             let (id, reply) = (ResponseId::Number(id), Reply::Invalid(problem));
-            Dispatched::Response { id, reply }
+            IncomingKind::Response { id, reply }
         }
         ParsedLine::Message(Message::Notification { method, params }) => {
             if peer.on_notification(&method, params.unwrap_or_default(), progress) {
-                Dispatched::RequestedProgress
+                IncomingKind::RequestedProgress
             } else {
-                Dispatched::Unsolicited
+                IncomingKind::Unsolicited
             }
         }
         ParsedLine::Message(Message::Request { id, method, params }) => {
             peer::on_request(session, id, &method, params.unwrap_or(b"{}"));
-            Dispatched::Unsolicited
+            IncomingKind::Unsolicited
         }
         ParsedLine::Batch(messages) if peer.version() == Some(ProtocolVersion::V2025_03_26) => {
             let messages = messages.into_iter().map(|part| message.slice_ref(part));
-            Dispatched::Batch(messages.collect())
+            IncomingKind::Batch(messages.collect())
         }
         ParsedLine::Batch(_) | ParsedLine::Noise | ParsedLine::Invalid { id: None, .. } => {
             let text = peer.excerpt(&message);
             tracing::debug!(server = %context.server, text, "message discarded");
-            Dispatched::Unsolicited
+            IncomingKind::Unsolicited
         }
     }
 }

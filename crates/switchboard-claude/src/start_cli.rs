@@ -12,29 +12,29 @@ use crate::servers::{InProcessServers, check_names};
 
 /// Maximum total size of the messages that were received but not yet read, in bytes.
 /// `Options::max_buffer_size` raises it, so that at least one message of maximum size fits.
-const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
+const MAX_UNREAD_BYTES: usize = 256 * 1024 * 1024;
 
 /// When this crate closes the input of the CLI. The CLI then exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CloseInput {
+pub(crate) enum StdinClosing {
     /// When the first turn is over.
-    AfterTurn,
+    AfterFirstTurn,
     /// When [`Control::close`] is called.
     OnClose,
 }
 
 /// A running CLI that has responded to `initialize`.
-pub(crate) struct Connected {
+pub(crate) struct InitializedCli {
     pub(crate) control: Control,
     /// The payload of the CLI's response to `initialize`, if it has one.
     pub(crate) server_info: Option<Json>,
 }
 
 /// Starts the CLI and sends `initialize`. Returns when the CLI has responded.
-pub(crate) async fn connect(
+pub(crate) async fn start_and_initialize(
     options: &Options,
-    close_input: CloseInput,
-) -> Result<Connected, Error> {
+    stdin_closing: StdinClosing,
+) -> Result<InitializedCli, Error> {
     let names = options.servers.iter().map(|(name, _)| name.as_str());
     check_names(names).map_err(Error::InvalidInput)?;
     let (servers, notifications) =
@@ -51,25 +51,25 @@ pub(crate) async fn connect(
         hooks: options.hooks_with_rules(),
         elicitations: Elicitations::new(options.interaction.clone()),
     };
-    let streams = start(options).await?;
+    let streams = start_process(options).await?;
     let settings = ControlSettings {
         request_timeout: options.request_timeout,
         write_timeout: options.request_timeout,
         max_line_bytes: options.max_buffer_size,
-        max_queued_bytes: MAX_QUEUED_BYTES.max(options.max_buffer_size),
-        close_after_turn: close_input == CloseInput::AfterTurn,
+        max_queued_bytes: MAX_UNREAD_BYTES.max(options.max_buffer_size),
+        close_after_turn: stdin_closing == StdinClosing::AfterFirstTurn,
     };
     let control = Control::spawn(streams, router, notifications, settings);
     let request = options.initialize_request(manifests);
     let server_info = control.request("initialize", request).await?;
     control.mark_ready();
-    Ok(Connected {
+    Ok(InitializedCli {
         control,
         server_info,
     })
 }
 
-async fn start(options: &Options) -> Result<CliStreams, Error> {
+async fn start_process(options: &Options) -> Result<CliStreams, Error> {
     let command_line = options.command_line().map_err(|error| {
         Error::InvalidInput(format!(
             "could not write temporary files for the Claude CLI ({error}); check the directory for \
