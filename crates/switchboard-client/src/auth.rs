@@ -28,11 +28,10 @@ use switchboard_wire::id::ServerName;
 /// Provides the credentials for requests to a server, and decides how to go on after a rejection.
 ///
 /// ```
-/// use switchboard::auth::{
+/// use switchboard_client::auth::{
 ///     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Credential,
 /// };
-/// use switchboard::Host;
-/// use switchboard::interaction::BoxFuture;
+/// use switchboard_wire::BoxFuture;
 ///
 /// /// Fetches a token from the vault of the platform.
 /// struct Vault;
@@ -51,9 +50,10 @@ use switchboard_wire::id::ServerName;
 ///     }
 /// }
 /// # fn token_for(_: &str) -> String { "t".to_owned() }
-///
-/// let builder = Host::builder().auth("tickets", Vault);
 /// ```
+///
+/// Programs that embed the crate `switchboard` pass the provider to `HostBuilder::auth`, and import
+/// these types from `switchboard::auth`.
 pub trait AuthProvider: Send + Sync + 'static {
     /// Returns the credential for a request. Called before every request, so cache the credential.
     fn credential<'a>(

@@ -54,7 +54,7 @@ impl Challenge {
     /// Parses the values of all `WWW-Authenticate` headers of a response. Skips malformed parts.
     ///
     /// ```
-    /// use switchboard::auth::Challenge;
+    /// use switchboard_client::auth::Challenge;
     ///
     /// let header = r#"Bearer realm="a, b", error=invalid_token, Basic"#;
     /// let challenge = Challenge::parse([header.as_bytes()]);
