@@ -100,7 +100,7 @@ pub struct DisabledServer {
     pub origin: SourcePos,
 }
 
-/// Checks the syntax of rules. The engine provides it. Each function returns a message for an
+/// Checks the syntax of rules. The crate `switchboard` provides it. Each function returns a message for an
 /// invalid text.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleValidator {

@@ -494,7 +494,7 @@ fn nested_project_keeps_outer_restrictions() {
     assert_eq!(tools(&settings, ProjectRules::All), expected);
     assert_eq!(settings.disabled[0].name, "off");
     assert_eq!(settings.limit("listPages", None, 9), 9);
-    // An unusable file blocks all calls, as in every scope.
+    // If the settings file of the outer project cannot be parsed, all calls are blocked.
     fs::write(outer, "{").unwrap();
     assert_eq!(home.load().blocking_errors.len(), 1);
 }

@@ -2,8 +2,9 @@
 //!
 //! The caller passes a *scan* that lists the processes to end; it is repeated until it finds no new
 //! ones. Blocking, because the guardian and `Drop` have no runtime. Invariant: a signal reaches the
-//! process that the scan found or none at all: a pidfd holds the process while its start time is
-//! checked again.
+//! process that the scan found, or no process. The signal is sent through a pidfd, and the start time is
+//! compared again after the pidfd was opened. Linux before 5.3 has no pidfd; there, the pid could be
+//! reused between the comparison and the signal.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

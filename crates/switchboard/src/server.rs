@@ -13,11 +13,11 @@ pub(crate) mod environment;
 #[cfg(feature = "stdio")]
 mod launch;
 pub(crate) mod listing_cache;
-mod listing_refresh;
 pub(crate) mod owner;
 pub(crate) mod retry_slots;
 pub(crate) mod sdk_servers;
 pub(crate) mod state;
+mod tool_listing_refresh;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,9 +38,9 @@ use crate::status::{ServerDetails, ServerStatus, ToolSummary, TransportKind, Una
 use backoff::Backoff;
 use connect::ConnectSetup;
 use listing_cache::ListingCaches;
-use listing_refresh::ListingExpiry;
 use owner::{Order, Owner, RefreshReply};
 use state::{Phase, State};
+use tool_listing_refresh::ListingExpiry;
 
 /// Capacity of the channel for orders. Orders are rare; a sender waits while the channel is full.
 const ORDER_CHANNEL_CAPACITY: usize = 16;

@@ -1,4 +1,4 @@
-//! The requests of a server that the client answers.
+//! The capabilities that a client declares: which requests of a server it answers.
 
 /// The requests that a server may send to the client.
 ///

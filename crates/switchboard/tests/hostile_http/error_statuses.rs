@@ -12,7 +12,7 @@ fn error_with_credential() -> String {
     )
 }
 
-/// A response with this status and header whose body is [`error_with_credential`].
+/// A response with this status and header. Its body is plain text that contains the credential.
 fn echo_credential(status: &str, header: &str) -> Fault {
     let head = format!("HTTP/1.1 {status}\r\n{header}\r\nConnection: close\r\n\r\n");
     Fault::raw_steps([

@@ -153,8 +153,8 @@ async fn stress_floods_of_notifications_do_not_block() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_log_events_use_bounded_memory() {
-    // The messages are about twice as large as `MAX_GROWTH`. A larger flood would take long,
-    // because the host throttles large notifications.
+    // All messages together are about twice as large as `MAX_GROWTH`. A larger flood would take
+    // long, because the host throttles it.
     const COUNT: u32 = 300;
     let script = on_work([log_messages_of(60_000, COUNT), Step::text("done")]);
     let limits = limits(|limits| limits.log_messages_per_second = usize::MAX);
