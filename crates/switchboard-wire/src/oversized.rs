@@ -1,11 +1,11 @@
 //! Finds the request that a discarded message responds to, so that this request can fail at once.
 //!
-//! The message is scanned as it arrives and not stored: at most one key or id is kept. A prefix is
+//! The message is scanned as it arrives and not stored: only the current key and the id are kept. A prefix is
 //! not enough, because some servers write `result` before `id`.
 
 use crate::jsonrpc::ResponseId;
 
-/// A stream without a line end is given up after this many times the size limit.
+/// A line or an event is given up after this many times the size limit.
 pub(super) const MAX_OVERSIZE_FACTOR: usize = 8;
 
 /// Scans a message byte by byte for the members `id`, `method`, `result` and `error`.

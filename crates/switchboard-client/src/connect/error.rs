@@ -145,7 +145,7 @@ impl ConnectError {
     }
 }
 
-/// Maps an error of the first HTTP request of a connection attempt to the error of the attempt.
+/// Maps an error of an HTTP request of the handshake to the error of the connection attempt.
 pub(super) fn http_connect_error(error: RequestError) -> ConnectError {
     match error {
         RequestError::NeedsLogin(login) => ConnectError::NeedsLogin(login),

@@ -273,7 +273,8 @@ fn name_length(text: &str) -> usize {
     end.unwrap_or(text.len())
 }
 
-/// Makes a variable name from `id`: the last part of a path, in upper case.
+/// Makes a variable name from `id`, which may be a path: its last part, in upper case, with `_` for
+/// other characters. A name that would be empty or start with a digit gets the prefix `INPUT_`.
 fn variable_name(id: &str) -> String {
     let last = id.rsplit(['/', '\\']).find(|part| !part.is_empty());
     let capitals: String = last

@@ -59,8 +59,9 @@ fn program_identity(
     parts
 }
 
-/// The parts of the key of a remote server: server name, URL, headers and TLS files, or the id of
-/// the claude.ai server. `None` for in-process servers.
+/// The parts of the key of a remote server. They begin with the server name and the URL. For a
+/// claude.ai server its id follows, for others the transport, the headers and the TLS files. `None`
+/// for in-process servers.
 fn remote_identity(spec: &LaunchSpec) -> Option<Vec<String>> {
     let mut parts = vec![spec.name().to_string()];
     match &spec.config().transport {

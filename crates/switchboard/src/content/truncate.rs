@@ -104,8 +104,8 @@ fn store_full_text(
 }
 
 impl Truncation {
-    /// Shortens a list of items that have one block each. Items without a text, such as images, are
-    /// kept.
+    /// Truncates a list of items that have one block each: replaces the text at which the limit is
+    /// reached and removes the items with later texts. Items without a text, such as images, are kept.
     pub(super) fn apply<T>(&mut self, items: &mut Vec<T>, block: fn(&mut T) -> &mut Block) {
         let mut next_text = 0;
         items.retain_mut(|item| {

@@ -277,7 +277,8 @@ fn has_path_escape(value: &Value) -> bool {
 }
 
 fn text_has_path_escape(text: &str) -> bool {
-    // A path can be part of a longer text, so more characters than slashes end a segment.
+    // A path can be part of a longer text. Therefore white space, quotes and other punctuation end a
+    // segment, too, not only slashes.
     let ends_segment =
         |character: char| character.is_whitespace() || "/\\?#&;=:,|\"'`()<>".contains(character);
     let has_parent_segment = |text: &str| text.split(ends_segment).any(|segment| segment == "..");

@@ -145,7 +145,7 @@ pub(super) async fn run_checks<S: Pingable>(session: Arc<S>) {
             continue;
         };
         match error {
-            // The server or its reverse proxy responded, so the server is reachable.
+            // Any response but a 5xx status counts as reachable, even if a reverse proxy sent it.
             RequestError::ErrorResponse(_)
             | RequestError::InvalidResponse(_)
             | RequestError::Transport(TransportFailure {

@@ -1,4 +1,4 @@
-//! Waits for tasks to end and notifies clients about their steps.
+//! Sends the result of a task when the task has ended, and notifies clients when its state changes.
 
 use std::sync::Arc;
 
