@@ -235,8 +235,8 @@ impl ClientState {
         uri.ok_or_else(|| HttpError::not_sent(HttpErrorKind::InvalidConfig(INVALID_TARGET)))
     }
 
-    /// Sends a request on a pooled or new connection. Tries another connection only if hyper returned
-    /// the request unsent.
+    /// Sends a request on a pooled or new connection. Tries another connection only if hyper
+    /// returned the request unsent.
     async fn exchange(&self, mut request: Request<RequestBody>) -> Result<HttpResponse, HttpError> {
         for _ in 0..MAX_POOLED_ATTEMPTS {
             let Some(connection) = self.pool.take().await else {

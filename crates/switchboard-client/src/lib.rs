@@ -1,13 +1,14 @@
 //! One connection to one MCP server.
 //!
 //! [`connect`](connect::connect) opens a transport (child process, streamable HTTP, HTTP+SSE of
-//! 2024-11-05, byte stream, or a server in this process), negotiates the protocol version and returns a
-//! live session. The session sends requests, answers the requests of the server through a
+//! 2024-11-05, byte stream, or a server in this process), negotiates the protocol version and
+//! returns a live session. The session sends requests, answers the requests of the server through a
 //! `ClientHandler`, and reports for each request whether it reached the server.
 //!
 //! This crate neither reads config files nor reconnects. The crate `switchboard` builds on it: it
-//! manages many servers, reconnects, checks permissions and formats results. Modules that are hidden in
-//! this documentation are internal to the switchboard crates and have no stability promise.
+//! manages many servers, reconnects, checks permissions and formats results. Modules that are
+//! hidden in this documentation are internal to the switchboard crates and have no stability
+//! promise.
 //!
 //! An [`AuthProvider`](auth::AuthProvider) supplies the credentials for a remote server:
 //!

@@ -115,8 +115,8 @@ impl Challenge {
         schemes.find(|scheme| scheme.scheme.eq_ignore_ascii_case("bearer"))
     }
 
-    /// Adds an item of a header: a scheme, a scheme with its first parameter, or a further parameter
-    /// of the last scheme. Ignores a parameter before the first scheme of the header.
+    /// Adds an item of a header: a scheme, a scheme with its first parameter, or a further
+    /// parameter of the last scheme. Ignores a parameter before the first scheme of the header.
     fn push_item(&mut self, item: &str, first_of_header: usize) {
         let (head, rest) = split_word(item);
         if !is_token(head) {

@@ -55,15 +55,15 @@ impl Network {
         Self::default()
     }
 
-    /// Sets the proxy for `http://` requests, in the format of the variable `http_proxy`. Requests to
-    /// loopback addresses never use a proxy. An empty URL removes the proxy.
+    /// Sets the proxy for `http://` requests, in the format of the variable `http_proxy`. Requests
+    /// to loopback addresses never use a proxy. An empty URL removes the proxy.
     pub fn http_proxy(mut self, url: &str) -> Result<Self, ProxyError> {
         self.http_proxy = Proxy::parse(url)?;
         Ok(self)
     }
 
-    /// Sets the proxy for `https://` requests, in the format of the variable `https_proxy`. An empty URL
-    /// removes the proxy.
+    /// Sets the proxy for `https://` requests, in the format of the variable `https_proxy`. An
+    /// empty URL removes the proxy.
     pub fn https_proxy(mut self, url: &str) -> Result<Self, ProxyError> {
         self.https_proxy = Proxy::parse(url)?;
         Ok(self)
@@ -80,8 +80,8 @@ impl Network {
         self
     }
 
-    /// Trusts the certificates of a PEM file, or of a directory of PEM files, in addition to those of
-    /// the platform. The path is read when the first TLS connection is opened.
+    /// Trusts the certificates of a PEM file, or of a directory of PEM files, in addition to those
+    /// of the platform. The path is read when the first TLS connection is opened.
     pub fn certificates(mut self, path: impl Into<PathBuf>) -> Self {
         self.certificates.push(path.into());
         self.roots = Arc::default();
@@ -261,7 +261,8 @@ impl HostPattern {
     }
 }
 
-/// Parses an IP address or a network (`10.0.0.0/8`). An IPv6 address may be in brackets: `[fd00::]/8`.
+/// Parses an IP address or a network (`10.0.0.0/8`). An IPv6 address may be in brackets:
+/// `[fd00::]/8`.
 fn parse_network(text: &str) -> Option<IpNet> {
     let text = text.replacen('[', "", 1).replacen("]/", "/", 1);
     let text = text.strip_suffix(']').unwrap_or(&text);

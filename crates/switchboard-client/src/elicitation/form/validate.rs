@@ -277,8 +277,8 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && is_clock(clock, &[23, 59, 60]) && fraction.is_none_or(is_fraction) && is_zone
 }
 
-/// Whether the text consists of two-digit numbers separated by colons, one for each of `maxima`, and
-/// none exceeds its maximum.
+/// Whether the text consists of two-digit numbers separated by colons, one for each of `maxima`,
+/// and none exceeds its maximum.
 fn is_clock(text: &str, maxima: &[u32]) -> bool {
     let parts: Vec<_> = text.split(':').collect();
     parts.len() == maxima.len()
