@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::steps::{Failure, Steps};
-use crate::{build, fixtures};
+use crate::{build_all_targets, fixtures};
 use runner::{Report, Runner};
 use yaml_list::List;
 
@@ -59,7 +59,7 @@ impl VersionSelection {
 /// Installs the suite, builds the client and runs the suite.
 pub(crate) fn run(steps: &mut Steps, selection: &VersionSelection) -> Result<(), Failure> {
     let fixtures = fixtures::install(steps)?;
-    build::run(steps)?;
+    build_all_targets::run(steps)?;
     run_built(steps, selection, &fixtures)
 }
 

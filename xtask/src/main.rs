@@ -3,7 +3,7 @@
 //! This file parses the command line and selects the task; each task is a module. Nothing here is
 //! shipped or needed to build the crates.
 
-mod build;
+mod build_all_targets;
 mod check;
 mod conformance;
 mod demo_svg;

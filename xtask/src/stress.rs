@@ -5,7 +5,7 @@
 //! Invariant: a stress test whose filter matches no test fails.
 
 use crate::steps::{Failure, Steps, WORKSPACE, cargo, is_installed};
-use crate::{build, fuzz};
+use crate::{build_all_targets, fuzz};
 
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: u32 = 300;
@@ -80,7 +80,7 @@ fn prepare(steps: &mut Steps) -> Result<(), Failure> {
                 .to_owned(),
         });
     }
-    build::run(steps)
+    build_all_targets::run(steps)
 }
 
 impl StressTest {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::conformance::{self, VersionSelection};
 use crate::steps::{Failure, Steps, WORKSPACE, cargo, is_installed};
-use crate::{build, fixtures};
+use crate::{build_all_targets, fixtures};
 
 /// Profile of `.config/nextest.toml`.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(crate) fn run(
     runner_args: &[String],
 ) -> Result<(), Failure> {
     let fixtures = fixtures::install(steps)?;
-    build::run(steps)?;
+    build_all_targets::run(steps)?;
     if runner_args.is_empty() {
         steps.run("doc tests", cargo(&["test", "--doc"]).args(WORKSPACE))?;
         conformance::run_built(steps, &VersionSelection::all(), &fixtures)?;

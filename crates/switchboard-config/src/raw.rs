@@ -259,7 +259,7 @@ impl ParsedSource {
                 Some(span) => self.text.origin(span),
                 None => SourcePos::whole_file(self.text.file()),
             }),
-            snippet: problem.span.map(|span| self.text.snippet(span)),
+            snippet: problem.span.map(|span| self.text.redacted_snippet(span)),
             server: problem.server.clone(),
         }
     }

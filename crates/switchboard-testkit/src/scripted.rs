@@ -14,7 +14,7 @@ mod output;
 mod platform;
 mod server_handle;
 mod state;
-mod tasks;
+mod task_table;
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! enforced, and a watch that polls an MCP tool needs permission for every call of that tool.
 
 mod definitions;
+mod refresh_and_wait;
 mod resources;
-mod servers;
 mod watches;
 
 use serde::de::DeserializeOwned;

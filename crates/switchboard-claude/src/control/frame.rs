@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::turn_end::{SessionState, TurnUpdate};
+use super::turn_end::{CliReport, SessionState};
 
 /// One line that the CLI wrote, classified by its `type`.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) enum Frame<'a> {
     Response { id: String, response: Response },
     /// A message of the session. If `host_only` is set, the message is meant for this crate and is
     /// not queued for the user.
-    Message { signal: TurnUpdate, host_only: bool },
+    Message { signal: CliReport, host_only: bool },
     /// A line that needs no action: a keep-alive, or a malformed response.
     Ignored,
 }
@@ -90,7 +90,7 @@ impl<'a> Frame<'a> {
             "control_response" => members.response.map_or(Self::Ignored, parse_response),
             "keep_alive" => Self::Ignored,
             kind => Self::Message {
-                signal: turn_signal(kind, &members),
+                signal: cli_report(kind, &members),
                 host_only: flag(members.sdk_host_only),
             },
         })
@@ -113,29 +113,29 @@ fn parse_response(response: &RawValue) -> Frame<'_> {
     Frame::Response { id, response }
 }
 
-fn turn_signal(kind: &str, members: &FrameMembers<'_>) -> TurnUpdate {
+fn cli_report(kind: &str, members: &FrameMembers<'_>) -> CliReport {
     if kind == "result" {
         let is_error = flag(members.is_error);
-        return TurnUpdate::Result { is_error };
+        return CliReport::Result { is_error };
     }
     let subtype = text(members.subtype);
     let (Some(subtype), "system") = (subtype, kind) else {
-        return TurnUpdate::Other;
+        return CliReport::Other;
     };
     let task = || text(members.task_id).unwrap_or_default();
     match subtype.as_str() {
         "session_state_changed" => match text(members.state).as_deref() {
-            Some("idle") => TurnUpdate::State(SessionState::Idle),
-            Some("requires_action") => TurnUpdate::State(SessionState::RequiresAction),
-            _ => TurnUpdate::State(SessionState::Running),
+            Some("idle") => CliReport::State(SessionState::Idle),
+            Some("requires_action") => CliReport::State(SessionState::RequiresAction),
+            _ => CliReport::State(SessionState::Running),
         },
         "task_started" => match text(members.task_type).as_deref() {
-            Some("local_agent" | "local_workflow") => TurnUpdate::TaskStarted(task()),
-            _ => TurnUpdate::Other,
+            Some("local_agent" | "local_workflow") => CliReport::TaskStarted(task()),
+            _ => CliReport::Other,
         },
-        "task_notification" => TurnUpdate::TaskEnded(task()),
-        "task_updated" if is_task_ended(members) => TurnUpdate::TaskEnded(task()),
-        _ => TurnUpdate::Other,
+        "task_notification" => CliReport::TaskEnded(task()),
+        "task_updated" if is_task_ended(members) => CliReport::TaskEnded(task()),
+        _ => CliReport::Other,
     }
 }
 

@@ -129,7 +129,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             Frame::Response { id, response } => self.shared.pending.complete(&id, response),
             Frame::Ignored => {}
             Frame::Message { signal, host_only } => {
-                self.turn.update(signal);
+                self.turn.record(signal);
                 if !host_only {
                     self.queue_message(text)?;
                 }

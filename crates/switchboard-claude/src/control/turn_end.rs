@@ -12,7 +12,7 @@ const MAX_TRACKED_TASKS: usize = 1024;
 
 /// What a message of the CLI says about the state of the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TurnUpdate {
+pub(super) enum CliReport {
     Result { is_error: bool },
     State(SessionState),
     TaskStarted(String),
@@ -38,17 +38,17 @@ pub(super) struct TurnEndTracker {
 }
 
 impl TurnEndTracker {
-    pub(super) fn update(&mut self, signal: TurnUpdate) {
-        match signal {
-            TurnUpdate::Result { is_error } => self.result = Some(is_error),
-            TurnUpdate::State(state) => self.session = Some(state),
-            TurnUpdate::TaskStarted(task) if self.tasks.len() < MAX_TRACKED_TASKS => {
+    pub(super) fn record(&mut self, report: CliReport) {
+        match report {
+            CliReport::Result { is_error } => self.result = Some(is_error),
+            CliReport::State(state) => self.session = Some(state),
+            CliReport::TaskStarted(task) if self.tasks.len() < MAX_TRACKED_TASKS => {
                 self.tasks.insert(task);
             }
-            TurnUpdate::TaskEnded(task) => {
+            CliReport::TaskEnded(task) => {
                 self.tasks.remove(&task);
             }
-            TurnUpdate::TaskStarted(_) | TurnUpdate::Other => {}
+            CliReport::TaskStarted(_) | CliReport::Other => {}
         }
     }
 
@@ -83,20 +83,20 @@ impl TurnEndTracker {
 mod tests {
     use super::*;
 
-    const RESULT: TurnUpdate = TurnUpdate::Result { is_error: false };
+    const RESULT: CliReport = CliReport::Result { is_error: false };
 
-    fn is_over(signals: impl IntoIterator<Item = TurnUpdate>) -> bool {
+    fn is_over(reports: impl IntoIterator<Item = CliReport>) -> bool {
         let mut turn = TurnEndTracker::default();
-        signals.into_iter().for_each(|signal| turn.update(signal));
+        reports.into_iter().for_each(|report| turn.record(report));
         turn.is_over()
     }
 
     #[test]
     fn turn_ends_with_result_and_idle_session() {
-        let idle = TurnUpdate::State(SessionState::Idle);
-        let running = TurnUpdate::State(SessionState::Running);
+        let idle = CliReport::State(SessionState::Idle);
+        let running = CliReport::State(SessionState::Running);
         assert!(!is_over([]));
-        assert!(!is_over([running.clone(), TurnUpdate::Other]));
+        assert!(!is_over([running.clone(), CliReport::Other]));
         assert!(!is_over([running.clone(), RESULT]));
         assert!(is_over([running.clone(), RESULT, idle.clone()]));
         assert!(is_over([running.clone(), idle.clone(), RESULT]));
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn background_tasks_keep_turn_open() {
-        let started = |task: &str| TurnUpdate::TaskStarted(task.to_owned());
-        let ended = |task: &str| TurnUpdate::TaskEnded(task.to_owned());
+        let started = |task: &str| CliReport::TaskStarted(task.to_owned());
+        let ended = |task: &str| CliReport::TaskEnded(task.to_owned());
         assert!(is_over([RESULT]));
         assert!(!is_over([started("a"), started("b"), RESULT, ended("a")]));
         assert!(is_over([started("a"), RESULT, ended("a")]));
@@ -117,10 +117,10 @@ mod tests {
     #[test]
     fn required_action_has_no_deadline() {
         let mut turn = TurnEndTracker::default();
-        turn.update(RESULT);
-        turn.update(TurnUpdate::State(SessionState::RequiresAction));
+        turn.record(RESULT);
+        turn.record(CliReport::State(SessionState::RequiresAction));
         assert!(!turn.has_background_tasks());
-        turn.update(TurnUpdate::State(SessionState::Running));
+        turn.record(CliReport::State(SessionState::Running));
         assert!(turn.has_background_tasks());
     }
 }

@@ -8,9 +8,9 @@ use crate::diagnostic::{Snippet, SourcePos};
 use crate::text::replace_control_chars;
 
 /// Maximum length of a snippet in characters.
-const WINDOW_CHARS: usize = 160;
+const MAX_SNIPPET_CHARS: usize = 160;
 /// Number of characters shown before the marked text of a long line.
-const CONTEXT_CHARS: usize = 60;
+const CHARS_BEFORE_MARK: usize = 60;
 /// The character count is precomputed for every block of this many bytes. Without the index,
 /// computing columns in a file with one long line would be quadratic.
 const CHAR_INDEX_STEP: usize = 256;
@@ -88,7 +88,7 @@ impl SourceText {
     }
 
     /// The line that contains the start of `span`, with the span marked.
-    pub(crate) fn snippet(&self, span: Span) -> Snippet {
+    pub(crate) fn redacted_snippet(&self, span: Span) -> Snippet {
         let (line, line_start) = self.line_of(span.start);
         let line_end = self
             .line_starts
@@ -124,21 +124,21 @@ impl SourceText {
         saturate(marked.min(shown).max(1))
     }
 
-    /// The end of `start..end`, at most [`CONTEXT_CHARS`] long if the text is long.
+    /// The end of `start..end`, at most [`CHARS_BEFORE_MARK`] long if the text is long.
     fn tail(&self, start: usize, end: usize) -> &str {
         let text = self.slice(Span { start, end });
-        if text.len() < WINDOW_CHARS / 2 {
+        if text.len() < MAX_SNIPPET_CHARS / 2 {
             return text;
         }
-        let cut = text.char_indices().rev().nth(CONTEXT_CHARS);
+        let cut = text.char_indices().rev().nth(CHARS_BEFORE_MARK);
         text.get(cut.map_or(0, |(index, _)| index)..)
             .unwrap_or(text)
     }
 
-    /// The start of `start..end`, at most [`WINDOW_CHARS`] long.
+    /// The start of `start..end`, at most [`MAX_SNIPPET_CHARS`] long.
     fn head(&self, start: usize, end: usize) -> &str {
         let text = self.slice(Span { start, end });
-        let cut = text.char_indices().nth(WINDOW_CHARS);
+        let cut = text.char_indices().nth(MAX_SNIPPET_CHARS);
         text.get(..cut.map_or(text.len(), |(index, _)| index))
             .unwrap_or(text)
     }

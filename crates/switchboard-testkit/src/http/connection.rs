@@ -103,9 +103,14 @@ impl Connection {
             () = self.receiver.wait_readable() => return false,
             () = self.state.idle_connections_closed() => {}
         }
+        self.close_write_half().await;
+        true
+    }
+
+    /// Shuts down the write half and waits until the client closes its end or sends more bytes.
+    async fn close_write_half(&mut self) {
         self.sender.shutdown_write().await;
         self.receiver.wait_readable().await;
-        true
     }
 
     async fn read_more(&mut self) -> io::Result<bool> {
@@ -191,6 +196,7 @@ impl Connection {
             }
             FaultAction::CloseAfterResponse => {
                 self.route(request, None).await?;
+                self.close_write_half().await;
                 return Ok(fault.ending());
             }
             FaultAction::EndStream(_) => return self.route(request, Some(&fault)).await,

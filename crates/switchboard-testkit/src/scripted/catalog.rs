@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::tasks::Tasks;
+use super::task_table::TaskTable;
 use crate::script::Script;
 
 /// The current resources, templates, prompts and tasks of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     state: Mutex<State>,
-    tasks: Tasks,
+    tasks: TaskTable,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Catalog {
         }
     }
 
-    pub(super) fn tasks(&self) -> &Tasks {
+    pub(super) fn tasks(&self) -> &TaskTable {
         &self.tasks
     }
 

@@ -6,7 +6,7 @@ mod completion;
 mod listing;
 mod prompts;
 mod resources;
-mod tasks;
+mod task_methods;
 mod tools;
 
 use std::time::Duration;
@@ -127,8 +127,8 @@ pub(super) fn respond(state: &ServerState, request: &Request) -> DefaultResponse
         ("server/discover", false) => respond_to_probe(script.era),
         ("subscriptions/listen", true) => {
             let filter = request.params.get("notifications").unwrap_or(&Value::Null);
-            if filter.get("taskIds").is_some() && !tasks::declares_tasks(request) {
-                return tasks::reject_undeclared();
+            if filter.get("taskIds").is_some() && !task_methods::declares_tasks(request) {
+                return task_methods::reject_undeclared();
             }
             DefaultResponse::Listen {
                 filter: acknowledge(&script, filter),
@@ -140,7 +140,7 @@ pub(super) fn respond(state: &ServerState, request: &Request) -> DefaultResponse
         }
         ("tools/call", _) => tools::call(state, request, modern),
         (method, _) => respond_for_capability(state, request, modern)
-            .or_else(|| tasks::respond(state, request, modern))
+            .or_else(|| task_methods::respond(state, request, modern))
             .unwrap_or_else(|| unknown_method(method)),
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use switchboard_wire::mcp::Json;
 
-use super::{ExecuteFn, parse, resources, servers, watches};
+use super::{ExecuteFn, parse, refresh_and_wait, resources, watches};
 use crate::watch::WatchKind;
 
 /// A management tool: what the model sees of it, and the function that executes it.
@@ -137,7 +137,7 @@ fn server_tools() -> [Definition; 2] {
             description: "Lists the tools of MCP servers again and returns which were added and removed.",
             input_schema: object(&json!({"server": server()}), &[]),
             execute: |host, input, _| {
-                Box::pin(async move { servers::refresh(host, parse(input)?).await })
+                Box::pin(async move { refresh_and_wait::refresh(host, parse(input)?).await })
             },
         },
         Definition {
@@ -161,7 +161,7 @@ fn server_tools() -> [Definition; 2] {
                 &[],
             ),
             execute: |host, input, _| {
-                Box::pin(async move { servers::wait(host, parse(input)?).await })
+                Box::pin(async move { refresh_and_wait::wait(host, parse(input)?).await })
             },
         },
     ]

@@ -192,6 +192,17 @@ impl TestServers {
     }
 }
 
+/// Waits until only notification streams are open, if the case asks for it.
+async fn wait_for_closed_connections(servers: &TestServers, case: &Case) {
+    if case.waits_for_closed_connections {
+        let only_streams = |server: &HttpServer| server.open_connections() == server.open_streams();
+        let wait = servers
+            .hostile
+            .wait_until("idle connections close", only_streams);
+        wait.await;
+    }
+}
+
 async fn drive_hostile_server(servers: &TestServers, host: &Host, case: &mut Case) {
     host.wait_for(Readiness::All).await;
     check_start(host, case.start);
@@ -200,10 +211,12 @@ async fn drive_hostile_server(servers: &TestServers, host: &Host, case: &mut Cas
         action(servers);
     }
     for expected in &case.calls {
+        wait_for_closed_connections(servers, case).await;
         call(host, *expected, case).await;
     }
     match case.session_after {
         SessionAfter::Same => {
+            wait_for_closed_connections(servers, case).await;
             assert_eq!(echo(host).await.unwrap(), "still here");
             assert_eq!(host.server_details("s").unwrap().generation, before);
             // When the server closes its end of the idle connections, the client must close its

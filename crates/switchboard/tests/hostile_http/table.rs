@@ -39,6 +39,10 @@ pub(crate) struct Case {
     pub(crate) start: Start,
     /// The calls of `work` to make one after another, each with its expected outcome.
     pub(crate) calls: Vec<Expected>,
+    /// Whether each call waits until the client has closed the connections that the server closed.
+    /// Without the wait, a call may use a connection at the moment when the server closes it, and
+    /// then its outcome is unknown.
+    pub(crate) waits_for_closed_connections: bool,
     pub(crate) arguments: Value,
     /// Expected state of the session after the calls.
     pub(crate) session_after: SessionAfter,
@@ -217,6 +221,7 @@ impl Case {
             credential: CredentialSource::Entry,
             start: Start::Connected,
             calls: Vec::new(),
+            waits_for_closed_connections: false,
             arguments: json!({}),
             session_after: SessionAfter::Same,
             memory: 16 * MIB,
@@ -285,6 +290,11 @@ impl Case {
     /// Calls `work` and expects this outcome.
     pub(crate) fn expects(mut self, expects: Expected) -> Self {
         self.calls.push(expects);
+        self
+    }
+
+    pub(crate) fn waits_for_closed_connections(mut self) -> Self {
+        self.waits_for_closed_connections = true;
         self
     }
 

@@ -91,7 +91,11 @@ cases! {
             });
     h39_closed_after_each_response: "connection closes after each response without announcement" =>
         Case::modern()
-            .after_connect(|servers| servers.hostile.arm(Fault::close_after_response().always()))
+            .after_connect(|servers| {
+                servers.hostile.arm(Fault::close_after_response().always());
+                servers.hostile.close_idle_connections();
+            })
+            .waits_for_closed_connections()
             .expects(text("right"))
             .expects(text("right"))
             .expects(text("right"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::listeners::{PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED, UPDATED};
-use super::{DefaultResponse, Request, ServerState, SideEffect, insert, tasks, text_result};
+use super::{DefaultResponse, Request, ServerState, SideEffect, insert, task_methods, text_result};
 use crate::script::resource;
 
 pub(super) fn call(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {
@@ -42,7 +42,7 @@ pub(super) fn call(state: &ServerState, request: &Request, modern: bool) -> Defa
             let directory = std::env::current_dir().unwrap_or_default();
             text(&directory.to_string_lossy())
         }
-        "research" => tasks::research(state, request, modern),
+        "research" => task_methods::research(state, request, modern),
         other => call_catalog_tool(state, request, other, modern)
             .unwrap_or_else(|| failure(&format!("tool {other} has no script"), modern)),
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::tasks::{TaskFormat, TaskProgress, question_key};
+use super::super::task_table::{TaskFormat, TaskProgress, question_key};
 use super::{Handler, StepsStopped};
 use crate::script::ServerRequest;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::tasks::{TaskFormat, TaskSpec};
+use super::super::task_table::{TaskFormat, TaskSpec};
 use super::{DefaultResponse, INVALID_PARAMS, Listing, METHOD_NOT_FOUND, SideEffect};
 use super::{META_CAPABILITIES, Request, ServerState, complete, insert, text_result};
 

@@ -17,10 +17,10 @@ const INTERNAL_ERROR: i64 = -32603;
 
 /// The tasks of a server, kept across connections and restarts.
 #[derive(Debug, Default)]
-pub(super) struct Tasks(Mutex<TaskTable>);
+pub(super) struct TaskTable(Mutex<TaskTableState>);
 
 #[derive(Debug, Default)]
-struct TaskTable {
+struct TaskTableState {
     tasks: Vec<Task>,
     last_number: u64,
     /// When the first task was created, from which the timestamps of all tasks are computed.
@@ -103,8 +103,8 @@ impl Status {
     }
 }
 
-impl Tasks {
-    fn table(&self) -> MutexGuard<'_, TaskTable> {
+impl TaskTable {
+    fn table(&self) -> MutexGuard<'_, TaskTableState> {
         let mut table = self.0.lock().expect("the lock is not poisoned");
         table.remove_expired();
         table
@@ -206,7 +206,7 @@ pub(super) fn question_key() -> &'static str {
     QUESTION
 }
 
-impl TaskTable {
+impl TaskTableState {
     fn find(&mut self, id: &str) -> Option<&mut Task> {
         self.tasks.iter_mut().find(|task| task.id == id)
     }
