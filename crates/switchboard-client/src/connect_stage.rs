@@ -63,11 +63,8 @@ impl ConnectAttempt {
     }
 }
 
-#[expect(
-    clippy::ref_option,
-    reason = "serde requires this signature of `serialize_with`"
-)]
-fn as_milliseconds<S: serde::Serializer>(
+/// Serializes a duration as whole milliseconds.
+pub fn as_milliseconds<S: serde::Serializer>(
     time: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

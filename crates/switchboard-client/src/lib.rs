@@ -55,6 +55,8 @@ pub mod stderr;
 pub mod wire_tap;
 mod writer;
 
+#[doc(hidden)]
+pub use connect_stage::as_milliseconds;
 pub use connect_stage::{ConnectAttempt, ConnectStage};
 pub use deadlines::Deadlines;
 pub use delivery::Delivery;

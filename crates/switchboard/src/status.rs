@@ -264,7 +264,7 @@ pub struct ServerDetails {
     /// Serialized in milliseconds.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        serialize_with = "as_milliseconds"
+        serialize_with = "switchboard_client::as_milliseconds"
     )]
     pub connect_time: Option<Duration>,
     /// The progress of the last connection attempt.
@@ -300,15 +300,4 @@ pub struct Unavailable {
     pub hint: Option<String>,
     /// Time until the next connection attempt. `None` if no attempt is scheduled.
     pub retry_in: Option<Duration>,
-}
-
-#[expect(
-    clippy::ref_option,
-    reason = "serde requires this signature of `serialize_with`"
-)]
-fn as_milliseconds<S: serde::Serializer>(
-    time: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_some(&time.map(|time| u64::try_from(time.as_millis()).ok()))
 }
