@@ -7,7 +7,7 @@
 //! that passes or is not required.
 
 mod runner;
-mod yaml_list;
+mod scenario_list;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::time::Instant;
 use crate::steps::{Failure, Steps};
 use crate::{build_all_targets, fixtures};
 use runner::{Report, Runner};
-use yaml_list::List;
+use scenario_list::ScenarioList;
 
 const STEP: &str = "conformance";
 
@@ -81,8 +81,8 @@ pub(crate) fn run_built(
         let mut unexpected = Vec::new();
         for version in &selection.0 {
             let requirements = suite.join(format!("requirements/{}.yaml", version.0));
-            let required = List::named("client", &read(&requirements)?).map_err(failure)?;
-            let known = List::named(version.0, &expected).map_err(failure)?;
+            let required = ScenarioList::parse("client", &read(&requirements)?).map_err(failure)?;
+            let known = ScenarioList::parse(version.0, &expected).map_err(failure)?;
             unexpected.extend(run_version(&runner, *version, &required, &known));
         }
         if unexpected.is_empty() {

@@ -67,21 +67,21 @@ fn target_and_label(kind: &str, figure: &str, cores: Cores) -> Option<(Target, &
             (Target::RatioAtMost(1.5), "100 B, one at a time")
         }
         ("100 B, 64 in flight", "rate", Cores::One) => {
-            (Target::RatioAtLeast(0.7), "100 B, 64 in flight")
+            (Target::RatioAtLeast(0.8), "100 B, 64 in flight")
         }
         ("100 B, 64 in flight", "rate", Cores::Two) => {
-            (Target::RatioAtLeast(0.55), "100 B, 64 in flight, two cores")
+            (Target::RatioAtLeast(0.45), "100 B, 64 in flight, two cores")
         }
         ("100 B, 64 in flight", "rate", Cores::TwoWithOneWorker) => (
             Target::RatioAtLeast(0.55),
             "100 B, 64 in flight, two cores, one worker",
         ),
         ("100 B, 64 in flight", "cpu", Cores::One) => {
-            (Target::RatioAtMost(1.8), "100 B, 64 in flight, CPU")
+            (Target::RatioAtMost(1.4), "100 B, 64 in flight, CPU")
         }
-        ("1 MB of text", "p50", Cores::One) => (Target::RatioAtMost(1.4), "1 MB of text"),
+        ("1 MB of text", "p50", Cores::One) => (Target::RatioAtMost(1.1), "1 MB of text"),
         ("1 MB of dense structure", "cpu", Cores::One) => {
-            (Target::RatioAtMost(1.5), "1 MB of dense structure, CPU")
+            (Target::RatioAtMost(1.1), "1 MB of dense structure, CPU")
         }
         _ => return None,
     })

@@ -42,7 +42,7 @@ fn measure(runner: &Runner, report: &mut Report, name: &str, kinds: &[&str]) {
         &samples,
     ));
     let line = Line::of("p99 of healthy servers", Unit::Micros, "p99", &samples);
-    report.add(line.target(Target::RatioAtMost(1.25)));
+    report.add(line.target(Target::RatioAtMost(1.5)));
     let line = Line::of(
         "failed calls of healthy servers",
         Unit::Count,

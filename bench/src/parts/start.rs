@@ -25,7 +25,7 @@ pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
         );
         report.add(match servers {
             50 => line
-                .target(Target::RatioAtMost(1.2))
+                .target(Target::RatioAtMost(1.1))
                 .chart_label("start of 50 servers"),
             _ => line,
         });

@@ -16,16 +16,16 @@ use switchboard::process::Subreaper;
 pub(crate) const SPAWN_DETACHED: &str = "__spawn-detached";
 
 /// The program that opens URLs on this platform.
-pub(crate) const PROGRAM: &str = if cfg!(target_os = "macos") {
+pub(crate) const URL_OPENER: &str = if cfg!(target_os = "macos") {
     "open"
 } else {
     "xdg-open"
 };
 
-/// Opens URLs with [`PROGRAM`].
+/// Opens URLs with [`URL_OPENER`].
 #[derive(Clone, Debug)]
 pub(crate) struct Browser {
-    /// Where [`PROGRAM`] was found on this machine.
+    /// Where [`URL_OPENER`] was found on this machine.
     pub(crate) program: PathBuf,
     pub(crate) subreaper: Option<Subreaper>,
 }
@@ -50,13 +50,13 @@ impl Browser {
         match status.map_err(io::Error::other)? {
             Ok(status) if !status.success() => Err(io::Error::other("could not start the browser")),
             // ECHILD: the subreaper of this process may have waited for the helper already.
-            Err(error) if error.raw_os_error() != Some(NO_CHILD) => Err(error),
+            Err(error) if error.raw_os_error() != Some(ECHILD) => Err(error),
             _ => Ok(()),
         }
     }
 }
 
-const NO_CHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
+const ECHILD: i32 = rustix::io::Errno::CHILD.raw_os_error();
 
 /// Runs as the helper process: starts the first argument as a program with the rest as its
 /// arguments.

@@ -5,15 +5,15 @@
 //! where the members of one object are ([`ObjectIndex`]).
 //!
 //! Two modules find the end of a value. `strict` also validates the value, and almost all values
-//! pass it. `lenient` finds the end of a value that `strict` rejected, so that one invalid value fails
-//! one tool of a listing and not the whole listing, and so that the id of an invalid response is still
-//! found.
+//! pass it. `invalid_value` finds the end of a value that `strict` rejected, so that one invalid
+//! value fails one tool of a listing and not the whole listing, and so that the id of an invalid
+//! response is still found.
 //!
 //! The scanner does not decode values; numbers and the escapes in strings stay text.
 //!
 //! Invariant: memory use does not depend on the input.
 
-mod lenient;
+mod invalid_value;
 mod nesting;
 mod object_index;
 mod strict;
@@ -308,7 +308,7 @@ impl<'a> Scanner<'a> {
             Some(extent) => extent,
             None => {
                 self.is_valid_json = false;
-                lenient::measure_value(self.text, start).ok_or(NotJson)?
+                invalid_value::measure(self.text, start).ok_or(NotJson)?
             }
         };
         self.position = extent.end;
@@ -323,7 +323,7 @@ impl<'a> Scanner<'a> {
             self.position = end;
             return Ok(Cow::Borrowed(key));
         }
-        let end = lenient::string_end(self.text, start).ok_or(NotJson)?;
+        let end = invalid_value::string_end(self.text, start).ok_or(NotJson)?;
         let quoted = self.text.get(start..end).ok_or(NotJson)?;
         self.position = end;
         self.is_valid_json &= quoted.iter().all(|byte| *byte >= 0x20);

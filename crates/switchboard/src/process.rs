@@ -3,16 +3,19 @@
 //! A [`Host`](crate::Host) starts each child as the leader of a process group, and ends the group
 //! when the server stops. On Linux the host also ends the processes that left the group, unless the
 //! config entry sets `keepDaemons`. It finds these processes by the variable `SWITCHBOARD_CHILD` in
-//! their environment. On Linux the kernel kills a child when the process of the host dies. Other
-//! processes of the embedding program are not affected.
+//! their environment. On Linux the kernel kills the children when the process of the host dies, but
+//! not the processes that the children started. Other processes of the embedding program are not
+//! affected.
 //!
-//! Three options affect the whole process, so the embedding program has to enable them:
+//! Three options need more than the host, so the embedding program has to enable them:
 //!
-//! - [`HostBuilder::guardian`](crate::HostBuilder::guardian): a small process that kills the children if
-//!   this process is killed.
-//! - [`HostBuilder::subreaper`](crate::HostBuilder::subreaper): finds daemons even if they cleared their
-//!   environment. Only for programs whose only children are those of the host.
-//! - [`HostRecord`] and [`kill_leftovers`]: the next start of the program kills the children that
+//! - [`HostBuilder::guardian`](crate::HostBuilder::guardian) (Linux): starts a small process. If this
+//!   process is killed, the guardian kills everything that the children started. The program calls
+//!   [`run_guardian`] when it is started with the arguments of the guardian.
+//! - [`HostBuilder::subreaper`](crate::HostBuilder::subreaper) (Linux): changes the whole process, so
+//!   that daemons are found even if they cleared their environment. Only for programs whose only
+//!   children are those of the host.
+//! - [`HostRecord`] and [`kill_leftovers`]: the next start of the program kills the processes that
 //!   remain if both this process and the guardian were killed.
 //!
 //! ```no_run

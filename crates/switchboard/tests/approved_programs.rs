@@ -121,8 +121,9 @@ async fn shadowing_program_is_not_started() {
 async fn later_path_entries_are_not_tried() {
     let folder = create_folders();
     let tag = unique_tag();
-    // `approved` is the program that the user approves. Its interpreter is removed later. A normal
-    // `PATH` lookup would then run the program in the project, which is the next match.
+    // The user approves `approved`. It is then overwritten with a script whose interpreter does not
+    // exist, so that executing it fails with ENOENT. A normal `PATH` lookup would go on to the next
+    // match, the program in the project.
     let approved = folder.path().join("outside/server");
     write_program(&approved, "one");
     write_program(&folder.path().join("project/bin/server"), "evil");

@@ -224,6 +224,32 @@ async fn memory_budget_fails_only_the_large_response() {
     assert_eq!(echo.unwrap().to_text(), "small");
 }
 
+/// The rate limit applies to unsolicited output only, so the paused clock does not move.
+#[tokio::test(start_paused = true)]
+async fn large_response_is_read_at_full_speed() {
+    let script = Script::legacy()
+        .tool("large")
+        .on("tools/call large", [Step::ReplyOfSize(15_000_000)]);
+    let other = InMemory(MemoryServer::new(Script::legacy().tool("echo")));
+    let host = permissive()
+        .connector("s", InMemory(MemoryServer::new(script)))
+        .connector("other", other)
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let started = Instant::now();
+    let large = host.call("mcp__s__large", json!({})).into_future();
+    let echoes = async {
+        for _ in 0..100 {
+            let echo = host.call("mcp__other__echo", json!({"message": "x"})).await;
+            assert_eq!(echo.unwrap().to_text(), "x");
+        }
+    };
+    let (large, ()) = tokio::join!(large, echoes);
+    large.unwrap();
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
 #[tokio::test]
 async fn large_calls_wait_for_write_queue_space() {
     let script = Script::legacy().tool("length");

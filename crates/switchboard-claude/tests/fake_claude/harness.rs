@@ -111,8 +111,8 @@ pub(crate) fn to_server(server: &str, message: &Value) -> Value {
     json!({"subtype": "mcp_message", "server_name": server, "message": message})
 }
 
-/// The JSON-RPC id in [`call`]. Larger than the ids of all concurrent calls, so that it differs
-/// from them.
+/// The JSON-RPC id of [`call`]. Larger than every id that `FakeStep::ConcurrentCalls` uses, because
+/// some tests run both in one session.
 pub(crate) const CALL_ID: u64 = 1_000_000;
 
 /// A control request with which the CLI calls a tool of the in-process server `it`.

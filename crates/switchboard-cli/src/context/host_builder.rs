@@ -114,7 +114,7 @@ impl Context {
         entries: &[ServerEntry],
         permission: Option<PermissionPrompt>,
     ) -> CliInteraction {
-        let browser = self.program(browser::PROGRAM, None);
+        let browser = self.program(browser::URL_OPENER, None);
         let browser = browser.map(|program| Browser {
             program,
             subreaper: self.process_guard.subreaper(),

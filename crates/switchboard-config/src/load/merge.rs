@@ -29,7 +29,7 @@ impl HostConfig {
 /// The result of a load: the config and its problems.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedConfig {
-    /// All entries that could be read, valid or not.
+    /// The entry in effect for each name, valid or not.
     pub config: HostConfig,
     /// Entries replaced by an entry of the same name in a higher scope.
     pub overridden: Vec<ServerEntry>,

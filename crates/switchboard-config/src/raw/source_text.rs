@@ -165,7 +165,8 @@ impl SourceText {
         replace_control_chars(&starred)
     }
 
-    /// The line that contains `offset`, starting at 1, and its byte offset.
+    /// The number of the line that contains `offset`, counted from 1, and the byte offset of its
+    /// start.
     fn line_of(&self, offset: usize) -> (usize, usize) {
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts.get(line.saturating_sub(1)).copied();

@@ -245,7 +245,7 @@ impl Connection {
         for step in steps {
             match step {
                 RawStep::Send(bytes) => {
-                    let bytes = with_id(bytes, id.as_deref().unwrap_or("null"));
+                    let bytes = fill_id(bytes, id.as_deref().unwrap_or("null"));
                     self.sender.send(&bytes).await?;
                 }
                 RawStep::SendRepeated { bytes, times } => {
@@ -298,7 +298,7 @@ impl Fault {
     }
 }
 
-fn with_id(bytes: &[u8], id: &str) -> Vec<u8> {
+fn fill_id(bytes: &[u8], id: &str) -> Vec<u8> {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.replace("$ID", id).into_bytes(),
         Err(_) => bytes.to_vec(),

@@ -81,8 +81,8 @@ pub fn cancelled_id(params: &[u8]) -> Option<String> {
     id
 }
 
-/// Returns the id in `notifications/cancelled` if it is one of ours: an integer, or an integer that
-/// the server sends back as a string.
+/// Returns the id in `notifications/cancelled` if it has the form of our ids: an integer, or an
+/// integer in a string, because some servers convert ids to strings.
 pub fn cancelled_id_number(params: &[u8]) -> Option<u64> {
     cancelled_id(params)?.trim_matches('"').parse().ok()
 }

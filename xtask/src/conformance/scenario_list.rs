@@ -5,11 +5,11 @@
 
 /// The scenario names of one list.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct List(Vec<String>);
+pub(super) struct ScenarioList(Vec<String>);
 
-impl List {
+impl ScenarioList {
     /// Parses the list called `name`. An empty list is valid, a missing list is an error.
-    pub(super) fn named(name: &str, text: &str) -> Result<Self, String> {
+    pub(super) fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut lines = text.lines().map(str::trim_end);
         let heading = format!("{name}:");
         if !lines.any(|line| line == heading) {
@@ -55,17 +55,20 @@ not_scored:
 
     #[test]
     fn list_ends_at_next_heading() {
-        let list = List::named("client", FILE).unwrap();
+        let list = ScenarioList::parse("client", FILE).unwrap();
         assert_eq!(
             list.names().collect::<Vec<_>>(),
             ["initialize", "auth/basic-cimd"]
         );
-        assert_eq!(List::named("2026-07-28", FILE), Ok(List(Vec::new())));
+        assert_eq!(
+            ScenarioList::parse("2026-07-28", FILE),
+            Ok(ScenarioList(Vec::new()))
+        );
     }
 
     #[test]
     fn missing_lists_and_mappings_are_rejected() {
-        assert!(List::named("2025-11-25", FILE).is_err());
-        assert!(List::named("not_scored", FILE).is_err());
+        assert!(ScenarioList::parse("2025-11-25", FILE).is_err());
+        assert!(ScenarioList::parse("not_scored", FILE).is_err());
     }
 }

@@ -7,7 +7,7 @@ use super::ValueExtent;
 use super::nesting::Nesting;
 
 /// Measures the value at `start`. Returns `None` if its end cannot be found.
-pub(super) fn measure_value(text: &[u8], start: usize) -> Option<ValueExtent> {
+pub(super) fn measure(text: &[u8], start: usize) -> Option<ValueExtent> {
     let mut extent = ValueExtent {
         end: start,
         ..ValueExtent::default()
@@ -106,7 +106,7 @@ mod tests {
             let strict = strict::measure_value(text.as_bytes(), 0);
             // A prefix of an invalid token, such as `0` of `01`, may be a valid value.
             if let Some(strict) = strict.filter(|extent| extent.end == text.len()) {
-                prop_assert_eq!(measure_value(text.as_bytes(), 0), Some(strict));
+                prop_assert_eq!(measure(text.as_bytes(), 0), Some(strict));
             }
         }
 
