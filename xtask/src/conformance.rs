@@ -94,7 +94,12 @@ pub(crate) fn run_built(
 }
 
 /// Runs the required scenarios of a version, prints the results and returns the unexpected ones.
-fn run_version(runner: &Runner, version: Version, required: &List, known: &List) -> Vec<String> {
+fn run_version(
+    runner: &Runner,
+    version: Version,
+    required: &ScenarioList,
+    known: &ScenarioList,
+) -> Vec<String> {
     let started = Instant::now();
     let scenarios = required.names().chain([EXTRA_SCENARIO]);
     let (serial, parallel): (Vec<&str>, Vec<&str>) =
