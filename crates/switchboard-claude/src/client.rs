@@ -25,8 +25,8 @@ use crate::start_cli::{StdinClosing, start_and_initialize};
 /// The session id that each prompt carries. It is constant, because a CLI process has only one
 /// session.
 const SESSION: &str = "default";
-/// How much longer than the timeout of a tool call this crate waits for the CLI's response, so that
-/// a timeout error of the CLI arrives first.
+/// How long this crate still waits for the CLI's response after the timeout of a tool call has
+/// expired. The timeout error of the CLI then arrives first.
 const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 
 /// A session with the CLI. Dropping it kills the CLI and all processes that it started;
@@ -58,8 +58,8 @@ pub struct Client {
     control: Control,
     server_info: Value,
     call_timeout: Duration,
-    /// The in-process servers of the options. [`Client::mcp_set_servers`] keeps them, except those
-    /// whose names it reuses.
+    /// The in-process servers of the options. [`Client::mcp_set_servers`] keeps each of them,
+    /// unless the caller passes a server with the same name.
     initial_servers: Vec<(String, McpServerConfig)>,
     /// All in-process servers that the CLI can use at present.
     current_servers: Mutex<Vec<(String, ServerInstance)>>,
@@ -108,8 +108,8 @@ impl Client {
         Messages(all.boxed())
     }
 
-    /// Returns a stream that ends after the next result message, which ends a turn, or after an
-    /// error.
+    /// Returns a stream that ends after the next result message (the last message of a turn) or
+    /// after an error.
     pub fn receive_response(&self) -> Messages<'_> {
         let turn = stream::unfold(Some(self), async |client| {
             let client = client?;
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// Closes the input of the CLI, waits for its exit, and kills it if it does not exit within
-    /// five seconds. The messages that it sent until its exit can still be read.
+    /// five seconds. Messages that the CLI sent before it exited can still be read.
     pub async fn close(&self) {
         self.control.close().await;
     }
@@ -198,7 +198,7 @@ impl Client {
     }
 
     /// Sets the additional servers of the session. Servers from an earlier call of this method are
-    /// removed. Those of the options stay, unless `servers` contains one with the same name.
+    /// removed. Servers of the options stay, unless `servers` contains one with the same name.
     pub async fn mcp_set_servers(
         &self,
         servers: impl IntoIterator<Item = (String, McpServerConfig)>,
@@ -221,7 +221,8 @@ impl Client {
         };
         let instances: Vec<_> = new_servers.iter().filter_map(in_process).collect();
 
-        // Concurrent calls would each remove the servers that the other call added.
+        // Without this lock, two concurrent calls would each remove the servers that the other one
+        // added.
         let _guard = self.replace_lock.lock().await;
         // Serve both the old and the new servers until the CLI has responded: it may call either
         // until then.
@@ -265,9 +266,9 @@ impl Client {
         self.request("mcp_read_resource", fields).await
     }
 
-    /// Makes `after` the current servers. If a server has the same name as a previous one but is
-    /// another instance, the CLI does not notice the change. Disables and enables each such server,
-    /// so that the CLI initializes it again.
+    /// Makes `after` the current servers. The CLI does not notice when a server is replaced by
+    /// another instance with the same name. Each replaced server is therefore disabled and enabled,
+    /// so that the CLI initializes the new instance.
     async fn replace_same_name(
         &self,
         before: &[(String, ServerInstance)],
@@ -310,7 +311,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A stream of messages of the session. Messages that have not been read when it is dropped stay in
+/// A stream of messages of the session. Messages that are unread when the stream is dropped stay in
 /// the session and can be read by another stream.
 pub struct Messages<'a>(BoxStream<'a, Result<Message, Error>>);
 

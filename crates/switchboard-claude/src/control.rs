@@ -65,7 +65,8 @@ pub(crate) struct CliStreams {
     /// Masks the secrets of the CLI's environment in error messages.
     pub(crate) secrets: SecretMask,
     pub(crate) child: Option<RunningProgram>,
-    /// Keeps the temporary files that the arguments name; the CLI may read them at any time.
+    /// Keeps the temporary files whose paths are in the arguments, because the CLI may read them at
+    /// any time.
     pub(crate) files: Option<CommandLine>,
 }
 
@@ -101,10 +102,11 @@ struct Shared {
     stray_output: StrayOutput,
     secrets: SecretMask,
     stderr: Option<StderrTail>,
-    /// Keeps the temporary files. They are deleted when the last task drops this struct.
+    /// Keeps the temporary files whose paths are in the CLI's arguments. They are deleted when the
+    /// last reference to this struct is dropped.
     _files: Option<CommandLine>,
-    /// The CLI process. The shutdown task takes it to end it; dropping the [`Control`] takes it to
-    /// kill it.
+    /// The CLI process. The shutdown task takes it out to end the process. Dropping the [`Control`]
+    /// takes it out to kill the process.
     child: Mutex<Option<RunningProgram>>,
     tasks: TaskTracker,
     /// Cancelled when the writer must close the input of the CLI.
@@ -112,7 +114,7 @@ struct Shared {
     /// Set by [`Control::close`]. The exit of the CLI is then not an error, whatever its exit code.
     closed_by_us: AtomicBool,
     /// Cancelled after the response to `initialize`. Notifications of in-process servers wait for
-    /// this, because the CLI ignores them before.
+    /// this, because the CLI ignores notifications that arrive earlier.
     ready: CancellationToken,
     /// Cancelled to stop all tasks immediately.
     stop: CancellationToken,
@@ -243,8 +245,8 @@ impl Control {
         }
     }
 
-    /// Returns the next message and waits for it if none is queued. After the last message of a
-    /// lost connection, returns its error once. After that, returns `None`.
+    /// Returns the next message and waits for it if none is queued. If the connection was lost,
+    /// returns the error once after the last message. Then returns `None`.
     pub(crate) async fn next_message(&self) -> Option<Result<Message, Error>> {
         let next = self.shared.messages.next().await?;
         Some(next.map(|text| parse_message(&text)))
@@ -341,8 +343,8 @@ fn parse_message(line: &str) -> Message {
     })
 }
 
-/// Forwards notifications of in-process servers to the CLI and ignores its responses. Waits until
-/// `ready` is cancelled, because the CLI drops notifications that arrive before that.
+/// Forwards notifications of in-process servers to the CLI and ignores the CLI's responses. Waits
+/// until `ready` is cancelled, because the CLI drops notifications that arrive before that.
 async fn forward_notifications(
     shared: Arc<Shared>,
     mut notifications: mpsc::Receiver<(String, Json)>,

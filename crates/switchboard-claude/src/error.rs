@@ -120,7 +120,7 @@ pub enum LossReason {
     /// The CLI wrote a line that starts with `{` but is not valid JSON. Holds the beginning of the
     /// line.
     InvalidJson(String),
-    /// The program wrote more than 1 MiB to stdout before its first message. It is therefore not
+    /// The started program wrote more than 1 MiB to stdout before its first message, so it is not
     /// the CLI.
     NotTheCli,
     /// The CLI wrote a line to stdout that is longer than this many bytes
@@ -128,7 +128,7 @@ pub enum LossReason {
     LineTooLong(usize),
     /// The unread messages exceeded this many bytes in total.
     QueueFull(usize),
-    /// The CLI did not read its stdin for this long, although data was waiting.
+    /// The CLI did not read its stdin for this long, although this program was writing to it.
     NotReading(Duration),
     /// The CLI closed its stdin but did not exit.
     ClosedInput,
@@ -173,7 +173,7 @@ impl fmt::Display for LossReason {
 }
 
 /// The last lines that the CLI wrote to stderr, and the last lines of its stdout that are not
-/// messages. Secrets of its environment are masked.
+/// messages. Secrets from the environment of the CLI are masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutputTail {

@@ -11,14 +11,16 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Maximum depth at which [`parse_lossy`] replaces only the invalid part by `null`. All members
-/// with a meaning to this crate are less deep.
+/// Maximum nesting depth at which [`parse_lossy`] replaces only the invalid part of a value by
+/// `null`. A deeper value becomes `null` as a whole. The members that this crate reads are less
+/// deep.
 const MAX_SALVAGE_DEPTH: usize = 8;
 const REPLACEMENT: &str = "\\ufffd";
 /// Length of an escape such as `\ud83d`, in bytes.
 const ESCAPE_LEN: usize = 6;
 
-/// Parses a text after lone surrogates were replaced. Fails if any other part cannot be parsed.
+/// Parses a text, with lone surrogates replaced by U+FFFD. Fails if any other part cannot be
+/// parsed.
 pub(crate) fn parse(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text).or_else(|_| serde_json::from_str(&replace_lone_surrogates(text)))
 }

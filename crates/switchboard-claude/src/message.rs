@@ -43,7 +43,8 @@ pub enum Message {
     User(UserMessage),
     /// The end of a turn, with a summary.
     Result(Box<ResultMessage>),
-    /// A piece of the output of the model, with [`Options::include_partial_messages`].
+    /// A piece of the output of the model. The CLI sends such pieces only with
+    /// [`Options::include_partial_messages`].
     ///
     /// [`Options::include_partial_messages`]: crate::Options::include_partial_messages
     StreamEvent(StreamEvent),
@@ -88,7 +89,8 @@ pub struct UserMessage {
     /// The result of a tool as structured data, before the CLI converted it into content for the
     /// model.
     pub tool_use_result: Option<Json>,
-    /// Whether the CLI repeats a message of the conversation, or generated it itself.
+    /// True if the CLI repeats an earlier message of the conversation, or generated this message
+    /// itself.
     pub is_replay: bool,
     /// For input of a subagent, the id of the tool use that started the subagent. `None` for the
     /// main conversation.

@@ -209,8 +209,8 @@ impl Options {
     }
 
     /// Sets whether `initialize` carries the tool lists of in-process servers. This saves several
-    /// round trips at the start of the CLI. On by default. A CLI that does not support it requests
-    /// the lists from the servers.
+    /// round trips at the start of the CLI. On by default. A CLI that ignores these lists requests
+    /// them from the servers.
     pub fn manifests(mut self, manifests: bool) -> Self {
         self.flags.manifests = manifests;
         self
@@ -359,7 +359,7 @@ impl Options {
     }
 }
 
-/// Options for which session the CLI starts or continues.
+/// Options that select the session that the CLI starts or resumes.
 impl Options {
     /// Resumes an earlier session by its id
     /// ([`ResultMessage::session_id`](crate::ResultMessage::session_id)).
@@ -430,15 +430,15 @@ impl Options {
         self
     }
 
-    /// Sets the path of the CLI's executable. By default, it is searched on the PATH and in the
-    /// usual install locations.
+    /// Sets the path of the CLI's executable. By default, this crate searches for it on the PATH
+    /// and in the usual install locations.
     pub fn cli_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.cli_path = Some(path.into());
         self
     }
 
-    /// Sets a callback that receives each line that the CLI writes to stderr. It runs on the task
-    /// that reads stderr, so it must not block.
+    /// Sets a callback that receives each line that the CLI writes to stderr. The callback runs on
+    /// the task that reads stderr, so it must not block.
     pub fn stderr(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.stderr = Some(Arc::new(callback));
         self

@@ -65,10 +65,10 @@ pub struct ToolPermissionRequest {
     pub server: Option<String>,
     /// The id of this tool use.
     pub tool_use_id: Option<String>,
-    /// Changes to the permission rules of the CLI, after which it would not ask about such a tool
-    /// use again. To make them, pass them to [`PermissionResult::with_permissions`].
+    /// Suggested changes to the permission rules of the CLI. If they are passed to
+    /// [`PermissionResult::with_permissions`], the CLI does not ask about such a tool use again.
     pub suggestions: Vec<Value>,
-    /// If the CLI asks because of a path: the path that the tool is not allowed to access.
+    /// The path that the tool is not allowed to access. `None` if the CLI asks for another reason.
     pub blocked_path: Option<String>,
     /// Why the CLI asks for permission.
     pub decision_reason: Option<String>,

@@ -39,7 +39,7 @@ pub(crate) struct CliLaunch {
     /// Path or file name of the executable. `None` to search the PATH and the install locations.
     pub(crate) program: Option<PathBuf>,
     pub(crate) arguments: Vec<OsString>,
-    /// Variables that are added to the environment of the current process.
+    /// Variables that are added to the environment that the CLI inherits from the current process.
     pub(crate) variables: Vec<(OsString, OsString)>,
     pub(crate) cwd: Option<PathBuf>,
 }
@@ -107,9 +107,9 @@ fn find(program: Option<&Path>, variables: &Variables) -> Result<PathBuf, Error>
     }
 }
 
-/// Returns the paths at which the executable is searched, in order. If `program` has a directory,
-/// only that path; if it is a bare file name, only the directories of the PATH. Without `program`,
-/// the PATH and then the install locations.
+/// Returns the paths at which to look for the executable, in order. A `program` with a directory is
+/// the only path. A bare file name is looked up on the PATH only. If `program` is `None`, the PATH
+/// is followed by the install locations.
 fn candidates(program: Option<&Path>, variables: &Variables) -> Vec<PathBuf> {
     let name = match program {
         Some(path) if path.components().count() > 1 || path.is_absolute() => {

@@ -40,8 +40,8 @@ pub fn query(prompt: impl Into<Prompt>, options: Options) -> Query {
     }
 }
 
-/// The messages with which the CLI responds to one prompt. Dropping it kills the CLI and all
-/// processes that it started.
+/// The stream of messages with which the CLI responds to one prompt. Dropping the stream kills the
+/// CLI and all processes that it started.
 ///
 /// Requests of the CLI (tools, permissions, hooks) are answered even while no messages are read. Up
 /// to 256 MiB of unread messages are queued; beyond that, the query ends with an error.
@@ -111,8 +111,8 @@ impl Prompt {
         Self(blocks.into_iter().collect())
     }
 
-    /// Returns the prompt as JSON. Fails if it contains an invalid block, which the CLI would skip
-    /// without an error.
+    /// Returns the prompt as JSON. Fails if the prompt has no content block, or a block without a
+    /// `type`, which the CLI would skip without an error.
     pub(crate) fn content(&self) -> Result<&Value, Error> {
         let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
         match &self.0 {

@@ -10,8 +10,8 @@ use crate::options::Options;
 use crate::process::{CliLaunch, StderrTail};
 use crate::servers::{InProcessServers, check_names};
 
-/// Maximum total size of the messages that were received but not yet read, in bytes.
-/// `Options::max_buffer_size` raises it, so that at least one message of maximum size fits.
+/// Maximum total size of the messages that were received but not yet read, in bytes. A larger
+/// `Options::max_buffer_size` raises this limit, so that at least one message of maximum size fits.
 const MAX_UNREAD_BYTES: usize = 256 * 1024 * 1024;
 
 /// When this crate closes the input of the CLI. The CLI then exits.

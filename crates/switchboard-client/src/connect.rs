@@ -1,9 +1,9 @@
 //! One attempt to connect to a server: open the transport, then perform the handshake.
 //!
 //! [`connect`] returns a [`LiveSession`] or a [`ConnectError`]. One attempt may open several
-//! connections, but only to find out the protocol era or the HTTP transport. The caller decides
-//! whether and when to try again after a failure. This module is internal to the switchboard
-//! crates.
+//! connections, but only to find out which protocol era or HTTP transport the server supports. The
+//! caller decides whether and when to try again after a failure. This module is internal to the
+//! switchboard crates.
 //!
 //! Invariant: dropping the future of [`connect`] ends the child process and the tasks of the
 //! attempt.
@@ -76,13 +76,14 @@ impl From<ServerInstance> for Endpoint {
     }
 }
 
-/// Everything that connections to one server need besides the [`Endpoint`]. Kept over reconnects.
+/// Everything that connections to one server need besides the [`Endpoint`]. A reconnect uses the
+/// same context again.
 pub struct ClientContext {
     /// Settings, limits and handlers of the sessions with this server.
     pub session: SessionContext,
     /// Time limits of connections, requests and the shutdown of a child.
     pub deadlines: Deadlines,
-    /// Starts child processes, and ends all of them at the end of the host.
+    /// Starts child processes, and ends all of them when the host ends.
     #[cfg(feature = "stdio")]
     pub supervisor: ProcessSupervisor,
     /// Tracks the tasks of all sessions with this server.
@@ -103,11 +104,12 @@ impl fmt::Debug for ClientContext {
     }
 }
 
-/// Connects to a server. Fails at `until`.
+/// Connects to a server. Fails with a timeout if the handshake is not complete by `until`.
 ///
 /// `era` is the protocol era of the last session with this server, if known. The handshake of this
-/// era is tried first. On success, `era` is set to the negotiated era, unless a lost message makes
-/// that era uncertain. If the legacy handshake fails, `era` is set to `None`.
+/// era is tried first. On success, `era` is set to the negotiated era, unless a message of the
+/// server was lost: then the era is uncertain. If the legacy handshake fails, `era` is set to
+/// `None`.
 pub async fn connect(
     endpoint: &Endpoint,
     context: &ClientContext,
@@ -170,8 +172,9 @@ impl ConnectInputs<'_> {
         }
     }
 
-    /// Tries the handshake of the known era, by default the modern one. If the server ends the
-    /// session or rejects `initialize`, tries the handshake of the other era on a new connection.
+    /// Tries the handshake of the known era, or the modern handshake if no era is known. If the
+    /// server ends the session or rejects `initialize`, tries the handshake of the other era on a
+    /// new connection.
     async fn connect_negotiated(self, era: &mut Option<Era>) -> Result<LiveSession, ConnectError> {
         let first = match *era {
             Some(Era::Legacy) => FirstRequest::Initialize,
@@ -263,7 +266,8 @@ async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &
             if is_modern && !interests.is_empty() {
                 let mut listening = Box::pin(Arc::clone(line).listen(interests));
                 // Poll once, so that the subscription is sent before the first list request.
-                // Otherwise a change between the two would be missed.
+                // Otherwise a change after the list request and before the subscription would be
+                // missed.
                 let _ = (&mut listening).now_or_never();
                 context.tasks.spawn(listening);
             }

@@ -11,27 +11,29 @@ pub struct Deadlines {
     pub startup: Duration,
     /// Maximum duration of one tool call.
     pub call: Duration,
-    /// Maximum time during a tool call without progress or any other notification or request of
-    /// the server. The call fails then.
+    /// A tool call fails after this time without any notification (such as progress) or request of
+    /// the server.
     pub idle: Duration,
-    /// One page of a listing, or one other request that is not a tool call, such as reading a
-    /// resource.
+    /// Maximum duration of a request that is not a tool call, such as a request for one page of a
+    /// listing or for a resource.
     pub list: Duration,
-    /// Wait for the response to the probe, `server/discover`, before `initialize` is sent as well.
+    /// Maximum wait for the response to the probe, `server/discover`, before `initialize` is sent
+    /// as well.
     pub probe: Duration,
-    /// Opening a connection to a server behind a URL, including the TLS handshake.
+    /// Maximum duration of opening a connection to a server behind a URL, including the TLS
+    /// handshake.
     pub connect: Duration,
     /// A server behind a URL is pinged after this time without a response.
     pub ping_after_idle: Duration,
-    /// Wait for the response to such a ping.
+    /// Maximum wait for the response to a ping.
     pub ping_timeout: Duration,
-    /// Wait for the server to report that the user completed a URL elicitation. The call is sent
-    /// again when the report arrives or this time has passed.
+    /// Maximum wait for the server to report that the user completed a URL elicitation. The call
+    /// that needed the elicitation is sent again when the report arrives or this time has passed.
     pub url_elicitation: Duration,
-    /// Wait for a child to exit after its stdin was closed, before SIGTERM. Also the wait for the
-    /// response to the HTTP DELETE of a session.
+    /// Maximum wait for a child to exit after its stdin was closed, before SIGTERM. Also the
+    /// maximum wait for the response to the HTTP DELETE of a session.
     pub exit_after_eof: Duration,
-    /// Wait for a child to exit after SIGTERM, before SIGKILL.
+    /// Maximum wait for a child to exit after SIGTERM, before SIGKILL.
     pub exit_after_term: Duration,
 }
 
@@ -57,7 +59,8 @@ impl Deadlines {
     /// The largest supported duration. Adding it to an `Instant` does not overflow.
     pub const MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-    /// Reduces every duration above [`MAX`](Self::MAX) to it. Internal to the switchboard crates.
+    /// Reduces every duration that is longer than [`MAX`](Self::MAX) to this maximum. Internal to
+    /// the switchboard crates.
     #[doc(hidden)]
     pub fn clamped(mut self) -> Self {
         for limit in [

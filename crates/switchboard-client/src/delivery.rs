@@ -7,8 +7,8 @@
 pub enum Delivery {
     /// The server responded, with an error or with a response that cannot be used.
     Answered,
-    /// The server did not execute the request: no byte of it was sent, or the server rejected its
-    /// session or credential. Sending it again is safe.
+    /// The server did not execute the request: no byte of the request was sent, or the server
+    /// rejected the session or the credential. Sending the request again is safe.
     NotSent,
     /// The server may or may not have executed the request: no response arrived, or only an HTTP
     /// error such as 502.

@@ -45,7 +45,7 @@ pub use self::tls::TlsConfig;
 /// Maximum number of redirects that one request follows.
 const MAX_REDIRECTS: usize = 5;
 /// Maximum number of pooled connections that are tried for one request before a new one is opened.
-/// The server may have closed any pooled connection in the meantime.
+/// The server may have closed any pooled connection while it was idle.
 const MAX_POOLED_ATTEMPTS: usize = 64;
 
 /// The HTTP client of one server. Clones share one connection pool; its idle connections are closed
@@ -59,7 +59,8 @@ pub(crate) struct Target {
     pub(crate) tls: TlsConfig,
 }
 
-/// A request to the server. After a redirect, `make_request` builds it again.
+/// A request to the server. [`HttpClient::send`] calls its argument `make_request` to build the
+/// request, and again after each redirect.
 pub(crate) struct HttpRequest {
     pub(crate) method: Method,
     /// The URL to send the request to, with the same origin as the server. `None` for the URL of
@@ -72,7 +73,7 @@ pub(crate) struct HttpRequest {
     pub(crate) body: Bytes,
 }
 
-/// Status and headers of a response, with its body. The rest of the body may still be arriving.
+/// Status, headers and body of a response. The body may still be arriving.
 pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,

@@ -26,8 +26,8 @@
 //! ```
 
 #![forbid(unsafe_code)]
-// With `http` or `stdio` disabled, the functions that only this transport calls are unused. Allow
-// that, instead of disabling each function separately.
+// If `http` or `stdio` is disabled, the functions that only the disabled transport calls are
+// unused. Allow that, instead of disabling each function separately.
 #![cfg_attr(not(all(feature = "http", feature = "stdio")), allow(dead_code))]
 
 pub mod auth;

@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Capacity of the bucket. After a quiet time, this many unsolicited bytes are read at full speed.
+/// Capacity of the token bucket. After a quiet time, this many unsolicited bytes are read at full
+/// speed.
 const UNSOLICITED_BURST_BYTES: u32 = 1024 * 1024;
 /// Refill rate of the bucket.
 const UNSOLICITED_BYTES_PER_SECOND: u32 = 1024 * 1024;
-/// Size of a read while the bucket is empty. A smaller size than one page does not work: a full
-/// pipe wakes its writer only when a page is free. A larger size would let the flooding server run
-/// longer at a time.
+/// Size of a read while the token bucket is empty. A smaller size than one page does not work: a
+/// full pipe wakes its writer only when a page is free. A larger size would let the flooding server
+/// run longer at a time.
 const THROTTLED_READ_BYTES: usize = 4 * 1024;
 
 /// The token bucket of one stream.
@@ -55,8 +56,8 @@ impl RateLimiter {
         Self::new(UNSOLICITED_BYTES_PER_SECOND, UNSOLICITED_BURST_BYTES)
     }
 
-    /// Maximum size of the next read: `max`, or if the bucket holds fewer tokens, their number, but
-    /// at least [`THROTTLED_READ_BYTES`].
+    /// Maximum size of the next read: `max`, or the number of tokens in the bucket if that is
+    /// smaller. An empty bucket still allows [`THROTTLED_READ_BYTES`].
     pub(crate) fn read_limit(&mut self, max: usize) -> usize {
         #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
         if self.tokens >= max as f64 {
@@ -71,8 +72,8 @@ impl RateLimiter {
         max.min(THROTTLED_READ_BYTES.max(self.tokens as usize))
     }
 
-    /// Takes tokens for unsolicited bytes that were read. If the bucket is overdrawn then, returns
-    /// how long to pause before the next read.
+    /// Takes tokens for unsolicited bytes that were read. If the bucket is overdrawn afterwards,
+    /// returns how long to pause before the next read.
     pub(crate) fn consume(&mut self, bytes: usize) -> Option<Duration> {
         if bytes == 0 {
             return None;

@@ -103,8 +103,8 @@ impl fmt::Debug for SessionContext {
 }
 
 impl SessionContext {
-    /// The requests that the client handler answers, for example sampling. The handshake announces
-    /// them.
+    /// The client capabilities that the handshake announces: which requests the client handler
+    /// answers, for example sampling.
     pub(crate) fn client_capabilities(&self) -> ClientCapabilities {
         self.handler.capabilities()
     }
@@ -251,8 +251,8 @@ impl Session {
         request: &ToolRequest<'_>,
     ) -> Result<CallToolResult, RequestError> {
         // The block drops its locals early. Otherwise the future of `call_tool` would also store
-        // them while it answers input requests or polls a task. The futures are boxed for the same
-        // reason, except for the one of a byte stream.
+        // them while it answers input requests or polls a task. For the same reason, the futures of
+        // all transports except byte streams are boxed.
         let incomplete = {
             let (result, peer) = match self {
                 Self::Line(line) => (line.call_tool(request).await?, line.peer()),

@@ -15,8 +15,8 @@ use switchboard_wire::redact::Redactor;
 use switchboard_wire::sync::lock;
 use switchboard_wire::text::sanitize;
 
-/// Maximum number of trailing lines in an error message. One more line is shown if the error is
-/// further up.
+/// Maximum number of trailing lines in an error message. If none of them looks like an error, the
+/// last earlier line that does is shown, too.
 const MAX_LINES: usize = 8;
 /// Size of one read, in bytes.
 const READ_BYTES: usize = 8 * 1024;
@@ -96,8 +96,8 @@ impl StderrTail {
             .filter(|line| !line.trim().is_empty())
             .collect();
         let (before, last) = lines.split_at(lines.len().saturating_sub(MAX_LINES));
-        // If the last lines name no error, a long stack trace may follow the line that does. Show
-        // that line, too.
+        // If none of the last lines names an error, they may be the end of a long stack trace. Then
+        // also show the line that names the error.
         let error_line = before.iter().rfind(|line| looks_like_error(line));
         let error_line = error_line.filter(|_| !last.iter().any(|line| looks_like_error(line)));
         let lines: Vec<_> = error_line.into_iter().chain(last).copied().collect();

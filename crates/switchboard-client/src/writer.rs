@@ -241,7 +241,7 @@ impl WriteQueue {
     pub(crate) async fn run(&self) -> Option<WriteFailed> {
         loop {
             self.wake.notified().await;
-            // Let the other tasks that are ready queue their lines first.
+            // First give the other tasks that are ready a chance to enqueue their lines.
             tokio::task::yield_now().await;
             loop {
                 match self.next_batch() {

@@ -18,7 +18,8 @@ use crate::text::replace_control_chars;
 pub enum Severity {
     /// A settings file, or a file or entry given on the command line, cannot be used.
     Error,
-    /// An entry of another file cannot be used, or something looks like a mistake.
+    /// A config file or entry that was not given on the command line cannot be used, or something
+    /// looks like a mistake.
     Warning,
 }
 
@@ -52,7 +53,7 @@ impl SourcePos {
         Self::whole_file(None)
     }
 
-    /// The source as a whole.
+    /// The position that stands for the source as a whole.
     pub(crate) fn whole_file(file: Option<&Path>) -> Self {
         Self {
             file: file.map(Path::to_path_buf),
@@ -111,7 +112,7 @@ pub struct Diagnostic {
     /// The position of the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<SourcePos>,
-    /// The source line at that position.
+    /// The source line at `origin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snippet: Option<Snippet>,
     /// The server whose entry has the problem.

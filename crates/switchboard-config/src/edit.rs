@@ -101,7 +101,7 @@ impl JsonEditor {
     }
 
     /// Like [`open`](Self::open), but fails if `path` is a symbolic link to a file outside of
-    /// `root`. A project must not choose which other file of the user is changed.
+    /// `root`. Otherwise a project could choose which of the user's files is changed.
     pub fn open_in_project(path: &Path, root: &Path) -> Result<Self, EditError> {
         Self::parse(LockedFile::open(path, Some(root))?)
     }
@@ -111,8 +111,9 @@ impl JsonEditor {
         Ok(Self { file, document })
     }
 
-    /// Creates a new file with the user's default permissions. Without this call a new file gets
-    /// mode 0600, because it may contain secrets. Existing files keep their permissions.
+    /// Makes [`save`](Self::save) create a new file with the user's default permissions. Without
+    /// this call, a new file gets mode 0600, because it may contain secrets. Existing files keep
+    /// their permissions.
     pub fn readable_by_others(mut self) -> Self {
         self.file.set_readable_by_others();
         self

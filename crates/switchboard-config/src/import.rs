@@ -63,12 +63,12 @@ pub struct ImportContext<'a> {
     pub platform: Platform,
     /// The home directory.
     pub home: &'a Path,
-    /// The project root, or the working directory without a project.
+    /// The project root, or the working directory if there is no project.
     pub project_dir: &'a Path,
     /// Variables that change file locations, and variables used in entries.
     pub environment: &'a dyn Environment,
-    /// The scope for all imported servers. Without it, servers of a project go to [`Scope::Local`]
-    /// and all others to [`Scope::User`].
+    /// The scope for all imported servers. With `None`, the servers of a project are imported to
+    /// [`Scope::Local`], and the user's servers for all projects to [`Scope::User`].
     pub scope: Option<Scope>,
 }
 
@@ -110,7 +110,7 @@ impl ImportContext<'_> {
 pub enum FileOwner {
     /// The user: the file is outside of the project.
     User,
-    /// The authors of the project: the file is part of it and not trusted.
+    /// The authors of the project: the file is part of the project and therefore not trusted.
     Project,
 }
 

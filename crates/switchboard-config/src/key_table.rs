@@ -47,7 +47,7 @@ pub(crate) const TLS_KEYS: [&str; 3] = ["ca", "cert", "key"];
 pub struct Key {
     /// The key as written.
     pub name: &'static str,
-    /// The section of the documentation.
+    /// Where the key is allowed. The documentation has a table for each group.
     pub group: KeyGroup,
     /// The type of the value.
     pub value_type: ValueType,
@@ -83,7 +83,7 @@ pub enum KeyGroup {
 /// The type of the value of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueType {
-    /// One of the transport types.
+    /// A transport type, such as `"stdio"` or `"http"`.
     Type,
     /// Any text.
     Text,
@@ -95,7 +95,7 @@ pub enum ValueType {
     TextList,
     /// Environment variables by name.
     Variables,
-    /// Headers by name.
+    /// HTTP headers by name.
     Headers,
     /// `"all"`, or a list of names.
     AllOrNames,
@@ -109,7 +109,7 @@ pub enum ValueType {
     Reconnect,
     /// The object `tls`.
     Tls,
-    /// Any value; ignored today.
+    /// Any value. The key is reserved, and its value is ignored.
     AnyValue,
     /// An object of limits.
     Limits,
@@ -153,7 +153,8 @@ pub enum Masking {
 }
 
 impl Key {
-    /// A key that is not expanded, not masked and keeps approvals.
+    /// Creates a key whose value is not expanded and not masked, and whose changes need no new
+    /// approval.
     const fn new(
         name: &'static str,
         group: KeyGroup,

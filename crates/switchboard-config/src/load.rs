@@ -29,9 +29,9 @@ struct ScopeEntries {
 /// Reads all `sources` and merges them. Precedence: managed, command line, local, project, user.
 ///
 /// Never fails as a whole: unusable sources and entries are reported as diagnostics, and everything
-/// else is loaded. A problem is an error in a source from the command line and a warning in any
-/// other. Reads only the given files and the programs that belong to the project, and starts no
-/// process.
+/// else is loaded. The diagnostic is an error for a source from the command line, and a warning for
+/// all other sources. Reads only the given files and the programs that belong to the project, and
+/// starts no process.
 pub fn load(sources: &ConfigSources, environment: &dyn Environment) -> LoadedConfig {
     load_with_reader(sources, environment, FileRead::read)
 }
@@ -152,8 +152,8 @@ fn read_entry(
 /// Returns the entry that [`load`] would return if the project's file at `file` contained `json`.
 /// Does not read that file.
 ///
-/// Use it to approve an entry before it is written. Its [`content_hash`](ServerEntry::content_hash)
-/// equals the hash of the loaded entry only if both run the same.
+/// Use it to approve an entry before it is written. The entry that is loaded later has the same
+/// [`content_hash`](ServerEntry::content_hash) only if it runs the same program in the same way.
 pub fn entry_for_project_file(
     name: &ServerName,
     json: &Json,
@@ -185,7 +185,8 @@ pub fn entry_for_project_file(
         .with_content(content)
 }
 
-/// The directory that a relative `cwd` refers to: the project root for entries of a project.
+/// Returns the directory to which a relative `cwd` refers: the project root for entries of a
+/// project, `None` in all other scopes.
 fn relative_base(source: &ParsedSource, scope: Scope) -> Option<&Path> {
     match scope {
         Scope::Project => source.text.file()?.parent(),

@@ -18,7 +18,7 @@ use crate::text::replace_control_chars;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between attempts to take the lock.
 const LOCK_RETRY: Duration = Duration::from_millis(5);
-/// Maximum length of a chain of symbolic links, the same as the kernel's.
+/// Maximum length of a chain of symbolic links, the same as in the Linux kernel.
 const MAX_LINKS: usize = 40;
 
 /// Why a file could not be locked, read or replaced. The file is unchanged.
@@ -127,7 +127,7 @@ impl LockedFile {
         let file = follow_links(path).map_err(|error| LockedFileError::unwritable(path, error))?;
         let failed = |error| LockedFileError::unwritable(&file, error);
         let parent = parent_dir(&file);
-        // Check before creating any directory there.
+        // Check first, so that no directory is created outside of `root`.
         if file != path && root.is_some_and(|root| !is_within(parent, root)) {
             return Err(LockedFileError::LinkLeavesProject {
                 file: path.to_path_buf(),
@@ -148,7 +148,7 @@ impl LockedFile {
         })
     }
 
-    /// The file at the end of all symbolic links.
+    /// The path of the file after following symbolic links.
     pub(crate) fn path(&self) -> &Path {
         &self.file
     }
@@ -158,7 +158,8 @@ impl LockedFile {
         self.bytes.as_deref().unwrap_or_default()
     }
 
-    /// Creates a new file with the user's default permissions instead of mode 0600.
+    /// Makes [`replace`](Self::replace) create a new file with the user's default permissions
+    /// instead of mode 0600.
     pub(crate) fn set_readable_by_others(&mut self) {
         self.readable_by_others = true;
     }
@@ -181,7 +182,8 @@ impl LockedFile {
     }
 
     fn write_temp(&self, bytes: &[u8]) -> io::Result<TempFile> {
-        // The old file may be gone by now; `replace` compares the content afterwards.
+        // A file that was deleted in the meantime is no error here: `replace` detects the change
+        // before it renames.
         let old = fs::metadata(&self.file).ok();
         if old.as_ref().is_some_and(|old| old.permissions().readonly()) {
             return Err(io::Error::new(
@@ -248,7 +250,7 @@ impl Drop for TempFile {
     }
 }
 
-/// Sets the Unix mode of a file to create.
+/// Sets the Unix mode with which `options` creates a file.
 pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, mode);
@@ -260,8 +262,8 @@ pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOption
 /// Gives the new file the owner of the old one, so that a file edited by root still belongs to its
 /// user.
 ///
-/// Fails silently for other users: they cannot change owners, and a file they may replace is
-/// normally their own.
+/// For users other than root this fails silently: they cannot change owners, and a file that they
+/// may replace normally belongs to them.
 fn copy_owner(file: &File, old: &fs::Metadata) {
     #[cfg(unix)]
     {
@@ -282,7 +284,7 @@ fn read(file: &Path) -> Result<Option<Vec<u8>>, LockedFileError> {
 
 /// Returns the file at the end of all symbolic links, whether or not it exists.
 ///
-/// Writing to the result keeps the links, while a rename onto `path` would replace the first one.
+/// Writing to the result keeps the links. A rename onto `path` would replace the first link.
 pub(crate) fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut file = path.to_path_buf();
     for _ in 0..MAX_LINKS {
@@ -303,7 +305,7 @@ fn parent_dir(file: &Path) -> &Path {
     }
 }
 
-/// Returns true if `directory` is `root` or below it. A directory that does not exist is not.
+/// Returns true if `directory` exists and is `root` or below it.
 fn is_within(directory: &Path, root: &Path) -> bool {
     let real = fs::canonicalize(directory)
         .ok()

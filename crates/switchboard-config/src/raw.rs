@@ -24,7 +24,7 @@ pub(crate) use parse::{decode_file, parse_text, span_of};
 pub(crate) use read_file::{ReadError, read as read_file};
 pub(crate) use source_text::{SourceText, Span};
 
-/// Maximum number of problems shown per source. Others are only counted.
+/// Maximum number of problems shown per source. Problems beyond this number are only counted.
 const MAX_PROBLEMS: usize = 100;
 
 /// A value as written, with its span.
@@ -55,7 +55,7 @@ pub(crate) struct RawMember {
 }
 
 impl RawValue {
-    /// A value from code. Its spans are empty.
+    /// Converts a value that comes from code. All spans are empty, because it has no source text.
     pub(crate) fn from_json(json: &Json) -> Self {
         let kind = match json {
             Json::Null => RawKind::Null,
@@ -111,7 +111,7 @@ pub(crate) struct Problem {
     pub(crate) severity: Severity,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// `None` for the source as a whole.
+    /// `None` if the problem concerns the source as a whole.
     pub(crate) span: Option<Span>,
     pub(crate) server: Option<ServerName>,
 }
@@ -227,8 +227,8 @@ impl ParsedSource {
         Some(self.diagnostic(error))
     }
 
-    /// Converts the problems to diagnostics. If there are too many, errors come first and the rest
-    /// is counted.
+    /// Converts the problems to diagnostics. If there are more than [`MAX_PROBLEMS`], errors come
+    /// first, and a last diagnostic contains the number of omitted problems.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
         let omitted = self.problems.len().saturating_sub(MAX_PROBLEMS);
         let more = (omitted > 0).then(|| Problem {

@@ -18,7 +18,7 @@ use crate::raw::ParsedSource;
 use crate::scope::Scope;
 use crate::server_policy::ServerPolicy;
 
-/// An example for hints.
+/// An example of a settings file, shown in hints.
 const EXAMPLE: &str = r#"{ "permissions": [{ "tool": "mcp__server__tool", "action": "allow" }] }"#;
 
 /// The scopes that have settings, in reading order.
@@ -52,7 +52,7 @@ pub struct BlockingError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleSetting {
-    /// Glob pattern of the tools.
+    /// Glob pattern for the names of tools.
     pub tool: String,
     /// Patterns for the arguments; all must match.
     pub patterns: Vec<String>,
@@ -81,11 +81,11 @@ pub enum RuleAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RuleHint {
-    /// `readOnly`
+    /// The hint `readOnly`.
     ReadOnly,
-    /// `destructive`
+    /// The hint `destructive`.
     Destructive,
-    /// `openWorld`
+    /// The hint `openWorld`.
     OpenWorld,
 }
 
@@ -100,13 +100,13 @@ pub struct DisabledServer {
     pub origin: SourcePos,
 }
 
-/// Checks the syntax of rules. The crate `switchboard` provides it. Each function returns a message for an
-/// invalid text.
+/// Checks the syntax of rules. The crate `switchboard` provides these functions. Each function
+/// returns an error message if the text is invalid.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleValidator {
-    /// Checks the value of `tool`.
+    /// Checks the key `tool` of a rule.
     pub tool: fn(&str) -> Result<(), String>,
-    /// Checks a value of `pattern`.
+    /// Checks one item of the key `pattern` of a rule.
     pub pattern: fn(&str) -> Result<(), String>,
 }
 
@@ -115,7 +115,7 @@ pub struct RuleValidator {
 pub enum ProjectRules {
     /// All rules: the user trusts the project.
     All,
-    /// Only `ask` and `deny` rules: a project cannot allow its own calls.
+    /// Only `ask` and `deny` rules: an untrusted project cannot allow calls.
     RestrictionsOnly,
 }
 
@@ -175,8 +175,9 @@ impl Settings {
         }
     }
 
-    /// Adds the restrictions of the user's local settings for an enclosing project: deny and ask
-    /// rules and disabled servers. Its allow rules and limits apply to that project only.
+    /// Adds the restrictions of the user's local settings for an enclosing project: deny rules, ask
+    /// rules and disabled servers. Omits the allow rules and the limits, which apply only in the
+    /// enclosing project.
     fn add_restrictions(&mut self, path: &Path, validator: &RuleValidator) {
         let mut enclosing = Self::default();
         enclosing.add_file(Scope::Local, path, validator);
@@ -207,7 +208,7 @@ impl Settings {
             }
             document.problems.append(&mut parser.problems);
         }
-        // Uses all problems, not only the ones that are shown.
+        // `first_error` also sees errors beyond the maximum number of shown problems.
         if let Some(problem) = document.first_error() {
             self.blocking_errors.push(BlockingError { scope, problem });
             if scope == Scope::Managed {

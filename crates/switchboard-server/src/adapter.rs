@@ -4,8 +4,9 @@
 //! tests. It hides whether a server is called directly ([`dispatch`]) or speaks JSON-RPC over a
 //! byte stream itself ([`stream`]).
 //!
-//! Invariants: each request gets one response, the one with its id, or none if it was cancelled.
-//! Responses may arrive in any order. Tasks and connections of the adapter end with it.
+//! Invariants: each request gets one response, which carries the id of the request, or none if the
+//! request was cancelled. Responses may arrive in any order. Tasks and connections of the adapter
+//! end when the adapter is closed or dropped.
 
 mod dispatch;
 mod in_flight;
@@ -76,7 +77,8 @@ enum Backend {
     Stream(StreamBackend),
 }
 
-/// The requests in flight and the connection since the last `initialize`.
+/// A session between the client and the server: its requests in flight and its connection. Each
+/// `initialize` starts a new session.
 #[derive(Clone)]
 struct AdapterSession {
     in_flight: Arc<InFlight>,
@@ -192,7 +194,8 @@ impl Backend {
     }
 }
 
-/// What remains to do for a message: nothing but to return the response, or to await a future.
+/// The result of accepting a message: the response if there is nothing to wait for, or a future
+/// that returns the response.
 enum Handled {
     Done(Option<Json>),
     Pending(BoxFuture<'static, Option<Json>>),

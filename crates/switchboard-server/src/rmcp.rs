@@ -136,7 +136,8 @@ impl<H: ServerHandler> Service<RoleServer> for CancellableService<H> {
         request: ClientRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        // The SDK only cancels `ct`. A handler that ignores `ct` would continue.
+        // When a request is cancelled, the SDK only cancels `ct`. A handler that ignores `ct` would
+        // continue.
         let cancelled = context.ct.clone();
         let grace_expired = async {
             cancelled.cancelled().await;

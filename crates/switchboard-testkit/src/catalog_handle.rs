@@ -11,9 +11,10 @@ const UPDATED: &str = "notifications/resources/updated";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 
-/// Changes the resources and prompts of a running server and lists its subscriptions, over all its
-/// connections and restarts. Each changing method also notifies the subscribed clients. The method
-/// returns when the notifications are sent, so a client that does not read blocks the test.
+/// Changes the resources and prompts of a running server and lists its subscriptions. A handle
+/// covers all connections of the server and stays valid after a restart. Each method that changes
+/// something notifies the subscribed clients and returns when the notifications are sent, so a
+/// client that does not read blocks the test.
 #[derive(Debug, Clone)]
 pub struct CatalogHandle {
     shared: Arc<SharedState>,
@@ -64,7 +65,7 @@ impl CatalogHandle {
     }
 
     /// Sends a notification. A `list_changed` notification or a resource update goes to the clients
-    /// that subscribed to it, any other method to every client.
+    /// that subscribed to it, any other notification to every client.
     pub async fn announce(&self, method: &str, params: Value) {
         for server in self.shared.running() {
             server.announce(method, &params).await;

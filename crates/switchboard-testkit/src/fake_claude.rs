@@ -96,7 +96,8 @@ pub enum FakeStep {
         /// Number of calls.
         count: u64,
     },
-    /// Ends a turn whose text is, as JSON, the response for which a step waited last.
+    /// Writes the messages at the end of a turn. The text of the result is the last response that a
+    /// step waited for, as JSON.
     ReportResponse,
 
     /// Exits with this code.

@@ -4,7 +4,8 @@
 //! request does not ask for a stream. It responds to `POST /v1/messages/count_tokens` with a fixed
 //! number and to all other paths with 404. The responses come from a queue of [`Turn`]s, or are
 //! computed from the request. Every request for a message is recorded, except requests for a single
-//! token. Clients send those to check whether a model exists, and they always succeed.
+//! token. Clients send requests for a single token to check whether a model exists; the server
+//! always accepts them.
 //!
 //! Invariants: tool use ids are unique per server, because the CLI takes a repeated id for an
 //! interrupted call. A request after the last turn gets a status that clients do not retry.

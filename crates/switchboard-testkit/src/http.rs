@@ -2,7 +2,8 @@
 //!
 //! - [`HttpServer`] plays a [`Script`] over the HTTP transports of both eras, with armable faults.
 //! - [`RawServer`] sends arbitrary bytes, for malformed HTTP.
-//! - [`FaultProxy`] forwards to any server and breaks connections by a plan derived from a seed.
+//! - [`FaultProxy`] forwards to any server and breaks connections according to a plan, which is
+//!   usually derived from a seed.
 //!
 //! The two servers write HTTP/1.1 without a library, so that a test controls every byte. All three
 //! need real time: with a paused clock tokio would skip ahead while bytes are in the kernel.
@@ -66,7 +67,8 @@ pub enum Mode {
 /// The format of responses to POST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseFormat {
-    /// JSON. If the handler sends another message before the response, an event stream instead.
+    /// A JSON body. If the handler sends another message before the response, the body is an event
+    /// stream instead.
     Json,
     /// An event stream. For a request of the modern era, the server waits for the first message
     /// before it sends the head, because an error may need its own HTTP status.
@@ -113,7 +115,8 @@ struct CurrentRun {
 
 impl HttpServer {
     /// Starts a server at a free port, on the current runtime. Panics if the script has a step that
-    /// needs a process, or lists `closeStdin` or `stopReading` for a message.
+    /// works only in a child process, or has `closeStdin` or `stopReading` among the steps for a
+    /// message.
     pub async fn start(script: Script, mode: Mode) -> Self {
         let process_step = script.first_process_step();
         assert!(
@@ -218,7 +221,8 @@ impl HttpServer {
         self.state.open_connections()
     }
 
-    /// Number of notification streams that are open now: by GET, or by `subscriptions/listen`.
+    /// Number of notification streams that are open now. A client opens one by GET or by
+    /// `subscriptions/listen`.
     pub fn open_streams(&self) -> usize {
         self.state.open_streams()
     }
@@ -249,7 +253,7 @@ impl HttpServer {
     }
 }
 
-/// Control.
+/// Faults, settings, notifications, connections and restarts.
 impl HttpServer {
     /// Arms a fault. If several armed faults match a request, the one armed first occurs.
     pub fn arm(&self, fault: Fault) {
@@ -301,9 +305,9 @@ impl HttpServer {
         CatalogHandle::new(&self.state.shared)
     }
 
-    /// Closes the server's end of every connection that waits for a second or later request, now
-    /// and in the future. The connection counts as open until the client has closed its end too, so
-    /// a test can detect connections that the client leaked.
+    /// Closes the server's end of every connection that waits for a second or later request,
+    /// including connections that begin to wait after this call. A connection counts as open until
+    /// the client has closed its end too, so a test can detect connections that the client leaked.
     pub fn close_idle_connections(&self) {
         self.state.close_idle_connections();
     }

@@ -7,7 +7,8 @@
 //!   bytes, and [`http::FaultProxy`] breaks connections to either.
 //! - [`CatalogHandle`] changes the resources and prompts of a running server and lists its
 //!   subscriptions.
-//! - [`fake_model::FakeModel`] is a scripted Messages API, and [`RealClaude`] the CLI that uses it.
+//! - [`fake_model::FakeModel`] is a scripted Messages API, and [`RealClaude`] is the real Claude
+//!   CLI, which sends its requests to that API.
 //! - [`fake_claude::FakeClaude`] is a scripted replacement for that CLI, played by a binary of this
 //!   crate.
 //! - [`processes_with_tag`] and [`assert_no_process_left`] find processes that a test left behind.

@@ -1,7 +1,8 @@
 //! Finds processes that a test left behind.
 //!
 //! The scan recognizes processes by an environment variable. Children inherit the variable, and it
-//! stays visible in a new session or without a parent. Needs Linux's `/proc`.
+//! stays visible when a process starts a new session or loses its parent. The scan needs Linux's
+//! `/proc`.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -66,32 +66,32 @@ impl Sandbox {
         &self.root
     }
 
-    /// `$HOME`.
+    /// The directory `$HOME`.
     pub fn home(&self) -> PathBuf {
         self.root.join("home")
     }
 
-    /// `$XDG_CONFIG_HOME`.
+    /// The directory `$XDG_CONFIG_HOME`.
     pub fn config_home(&self) -> PathBuf {
         self.root.join("home/.config")
     }
 
-    /// `$XDG_DATA_HOME`.
+    /// The directory `$XDG_DATA_HOME`.
     pub fn data_home(&self) -> PathBuf {
         self.root.join("home/.local/share")
     }
 
-    /// `$XDG_STATE_HOME`.
+    /// The directory `$XDG_STATE_HOME`.
     pub fn state_home(&self) -> PathBuf {
         self.root.join("home/.local/state")
     }
 
-    /// `$XDG_CACHE_HOME`.
+    /// The directory `$XDG_CACHE_HOME`.
     pub fn cache_home(&self) -> PathBuf {
         self.root.join("home/.cache")
     }
 
-    /// `$XDG_RUNTIME_DIR`.
+    /// The directory `$XDG_RUNTIME_DIR`.
     pub fn runtime_dir(&self) -> PathBuf {
         self.root.join("run")
     }

@@ -18,7 +18,7 @@ pub use features::{Completion, Flood, ListenEnding, ListenOptions, TaskOptions, 
 pub use step::{Grandchild, HexBytes, ServerRequest, Step};
 pub use tool::tool;
 
-/// Everything that a scripted server is and does.
+/// A scripted server: its identity, its features and the steps that it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Script {
@@ -119,7 +119,8 @@ pub enum Cursors {
     Plain,
     /// The first cursor is the empty string, which is a valid cursor.
     EmptyFirst,
-    /// The cursor of the second page points to the second page again, so the list never ends.
+    /// Every page, also the second one, returns the cursor of the second page, so the list never
+    /// ends.
     Loop,
     /// Every page has a new cursor, so the list never ends. The pages after the last entry are
     /// empty.
@@ -251,7 +252,7 @@ impl Script {
     }
 
     /// The steps and the key of the most specific entry of `on` that matches a message. `subject`
-    /// is the name or URI in the message.
+    /// is the name or URI in the message; `fallback` is the key to try last.
     pub(crate) fn steps_for(
         &self,
         method: &str,

@@ -1,8 +1,8 @@
 //! Plays a [`Script`] over a pair of byte streams.
 //!
 //! Reads lines and spawns a handler for each message, until the script or the client ends the
-//! connection. All waits use `tokio::time`. Invariant: a line is written without other output in
-//! between. Only the steps `bytes` and `hex` write incomplete lines.
+//! connection. All waits use `tokio::time`. Invariant: the server writes a whole line before any
+//! other output. Only the steps `bytes` and `hex` write incomplete lines.
 
 mod catalog;
 mod defaults;
@@ -82,8 +82,8 @@ async fn play(state: &Arc<ServerState>, reader: impl AsyncRead + Unpin) {
     }
 }
 
-/// Reads lines and starts their handlers until the client closes its end. If the script closes
-/// stdin or stops reading it, this function never returns.
+/// Reads lines and starts a handler for each message until the client closes its end. If the script
+/// closes stdin or stops reading it, this function never returns.
 async fn receive_all(state: &Arc<ServerState>, reader: impl AsyncRead + Unpin) {
     let mut reader = BufReader::new(reader);
     let mut queue = SerialQueue::default();

@@ -1,8 +1,8 @@
 //! Custom byte-stream transports: the trait that opens a connection, and the pair of streams it
 //! returns.
 //!
-//! The streams carry newline-delimited JSON-RPC. This module only hands them over: framing is in
-//! `lines`, sessions are in the client and server crates.
+//! The streams carry newline-delimited JSON-RPC. This module neither reads nor writes them: framing
+//! is in `lines`, sessions are in the client and server crates.
 
 use std::fmt;
 use std::io;

@@ -87,7 +87,7 @@ pub fn parse_line(line: &[u8], budget: JsonBudget) -> ParsedLine<'_> {
     }
 }
 
-/// The members of a message that JSON-RPC defines, as text.
+/// The members that JSON-RPC defines for a message, as JSON text.
 #[derive(Default)]
 struct Envelope<'a> {
     version: Option<&'a [u8]>,
@@ -112,7 +112,8 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// The request that the message responds to. `None` if the message has a method.
+    /// The id of the request that the message responds to. `None` if the message has a method, or
+    /// an id that is not one of ours.
     fn responds_to(&self) -> Option<u64> {
         match (self.method, self.id.map(ResponseId::parse)) {
             (None, Some(ResponseId::Number(id))) => Some(id),
@@ -173,7 +174,7 @@ fn parse_object<'a>(scanner: &mut Scanner<'a>) -> ParsedLine<'a> {
         Ok(())
     });
     let id = envelope.responds_to();
-    // A line that is neither is a log line in braces.
+    // A line with neither `jsonrpc` nor the id of a response is a log line in braces.
     let is_json_rpc = envelope.version.is_some() || id.is_some();
     let invalid = |problem| ParsedLine::Invalid { id, problem };
     if scanned.is_err() || !scanner.at_end() {

@@ -4,7 +4,7 @@
 //! Time limits are in the client crate.
 //!
 //! Invariant: everything that a server sends and everything that a caller queues is bounded by a
-//! limit listed here, or by a constant where it is read.
+//! limit listed here, or by a constant in the module that reads it.
 
 use std::time::Duration;
 
@@ -14,17 +14,18 @@ use crate::scan::{JsonBudget, MAX_JSON_DEPTH};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum size of a message from a server, in bytes. A larger response fails its request as
-    /// soon as the request is known.
+    /// Maximum size of a message from a server, in bytes. If a response is larger, its request fails
+    /// as soon as the id of the response was read.
     pub message_bytes: usize,
-    /// Maximum memory of all large messages in both directions and of all servers together, in
-    /// bytes. A message that does not fit fails its own request only.
+    /// Maximum memory of all large messages together, in bytes: of all servers and in both
+    /// directions. If a message does not fit, only its own request fails.
     pub memory_bytes: usize,
     /// Maximum number of JSON values in one message.
     pub json_nodes: usize,
     /// Maximum nesting depth of a message's JSON; values above 128 count as 128.
     pub json_depth: usize,
-    /// Maximum number of JSON values of which a tree is built, for schema validation.
+    /// Maximum number of JSON values in structured content that is validated against its schema.
+    /// Larger content is not validated.
     pub json_tree_nodes: usize,
     /// Maximum size of the write queue of one server, in bytes. A request that does not fit waits
     /// until its deadline; one that is larger than the queue is rejected.
@@ -33,7 +34,7 @@ pub struct Limits {
     pub list_pages: usize,
     /// Maximum number of tools of one server.
     pub tools_per_server: usize,
-    /// Maximum number of resources of one server, and of its resource templates.
+    /// Maximum number of resources of one server. The same limit applies to its resource templates.
     pub resources_per_server: usize,
     /// Maximum number of prompts of one server.
     pub prompts_per_server: usize,
@@ -43,7 +44,7 @@ pub struct Limits {
     pub cursor_bytes: usize,
     /// How many bytes of the end of a child's stderr are kept.
     pub stderr_tail_bytes: usize,
-    /// Maximum number of requests of one server in flight to the client.
+    /// Maximum number of requests from one server that the client handles at a time.
     pub inbound_requests: usize,
     /// How many times a server may respond to one request with `input_required`.
     pub input_requests: usize,
@@ -54,7 +55,7 @@ pub struct Limits {
     pub samplings_per_minute: usize,
     /// Maximum `maxTokens` of one sampling request. A larger value is lowered to this.
     pub sampling_tokens: usize,
-    /// How many log messages of one server are forwarded per second. The others are only counted.
+    /// How many log messages of one server are forwarded per second. Further ones are only counted.
     pub log_messages_per_second: usize,
     /// How many progress notifications are queued for a slow caller.
     pub progress_backlog: usize,
@@ -77,7 +78,8 @@ pub struct Limits {
     /// Maximum number of calls in flight to one server.
     pub calls_per_server: usize,
     /// Maximum number of calls in flight of the whole host. In addition, a few calls per server are
-    /// always allowed, so that servers that do not respond cannot block the calls to others.
+    /// always allowed, so that a server that does not respond cannot block the calls to other
+    /// servers.
     pub calls_in_flight: usize,
 }
 
@@ -87,12 +89,12 @@ const MIB: usize = 1024 * KIB;
 /// Upper bound of counts that become semaphore permits or channel capacities in tokio.
 pub const MAX_COUNT: usize = usize::MAX >> 6;
 
-/// Upper bound of the limits on server requests per minute. A session stores the time of each request
-/// of the last minute.
+/// Upper bound of the limits on server requests per minute, because a session stores the time of
+/// each request of the last minute.
 const MAX_PER_MINUTE: usize = 10_000;
 
-/// Larger messages are decoded on a blocking thread, because decoding them would delay the tasks of
-/// other servers.
+/// Messages larger than this are decoded on a blocking thread, because decoding them would delay
+/// the tasks of other servers.
 pub const LARGE_MESSAGE_BYTES: usize = MIB;
 
 impl Default for Limits {
@@ -159,7 +161,7 @@ impl Limits {
     }
 }
 
-/// Truncates a duration to whole milliseconds, for messages.
+/// Truncates a duration to whole milliseconds, for error messages.
 pub fn truncate_to_millis(duration: Duration) -> Duration {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(millis)

@@ -2,7 +2,7 @@
 //! caller.
 //!
 //! The client crate calls such a server directly, without JSON; the server crate exposes it as
-//! JSON-RPC. This module implements neither, and no server.
+//! JSON-RPC. This module contains only the trait and the values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -179,13 +179,13 @@ pub enum ServerNotification {
 
 /// Receives the progress notifications of one call.
 ///
-/// A call borrows its sink, so that a call that reports nothing costs no allocation.
+/// A call borrows its sink, so a call that reports no progress allocates nothing.
 pub trait ProgressSink: Send + Sync {
     /// Takes one notification. Never blocks; drops the notification if the receiver is gone or too
     /// slow.
     fn report(&self, progress: Progress);
 
-    /// Returns a handle to the same receiver that outlives the borrow.
+    /// Returns an owned sink for the same call, which can be kept after this borrow ends.
     fn to_shared(&self) -> Arc<dyn ProgressSink>;
 }
 
@@ -212,7 +212,8 @@ pub struct LocalCall<'a> {
 }
 
 impl<'a> LocalCall<'a> {
-    /// Creates a call. `progress` receives its progress, if the caller asked for it.
+    /// Creates a call. `progress` receives the progress notifications; it is `None` if the caller
+    /// did not ask for them.
     pub fn new(
         tool: &'a str,
         arguments: &'a Map<String, Value>,
@@ -236,7 +237,7 @@ impl<'a> LocalCall<'a> {
         }
     }
 
-    /// Returns a reporter that outlives this borrow.
+    /// Returns an owned reporter for the same call, for example for another task.
     pub fn reporter(&self) -> ProgressReporter {
         ProgressReporter(self.progress.map(ProgressSink::to_shared))
     }
@@ -273,7 +274,7 @@ impl fmt::Debug for ProgressReporter {
 
 /// A server of the embedding program that can be connected any number of times.
 ///
-/// Clones are the same server. Disconnecting it drops a handle; it does not stop the server.
+/// Clones refer to the same server. Disconnecting drops a handle and does not stop the server.
 #[derive(Clone)]
 pub struct ServerInstance(InstanceKind);
 
@@ -281,9 +282,9 @@ pub struct ServerInstance(InstanceKind);
 #[doc(hidden)]
 #[derive(Clone)]
 pub enum InstanceKind {
-    /// Called directly.
+    /// The client calls the server's methods directly.
     Local(Arc<dyn LocalServer>),
-    /// Speaks JSON-RPC over a new byte stream for each connection.
+    /// The server speaks JSON-RPC over a new byte stream for each connection.
     Stream(Arc<dyn Connector>),
 }
 
@@ -310,7 +311,7 @@ impl ServerInstance {
         &self.0
     }
 
-    /// How the server is reached, by value.
+    /// Consumes the instance and returns how the server is reached.
     #[doc(hidden)]
     pub fn into_kind(self) -> InstanceKind {
         self.0

@@ -1,11 +1,11 @@
 //! Finds the request that a discarded message responds to, so that this request can fail at once.
 //!
-//! The message is scanned as it arrives and not stored: only the current key and the id are kept. A prefix is
-//! not enough, because some servers write `result` before `id`.
+//! The message is scanned as it arrives and not stored: only the current key and the id are kept.
+//! Scanning a prefix is not enough, because some servers write `result` before `id`.
 
 use crate::jsonrpc::ResponseId;
 
-/// A line or an event is given up after this many times the size limit.
+/// Reading stops with an error if a line or an event is longer than this many times the size limit.
 pub(super) const MAX_OVERSIZE_FACTOR: usize = 8;
 
 /// Scans a message byte by byte for the members `id`, `method`, `result` and `error`.
@@ -18,9 +18,9 @@ pub(super) struct OversizedScan {
     /// The previous byte was a backslash in a string.
     in_escape: bool,
     kind: MessageKind,
-    /// The beginning of the current key, or of the current scalar value, of the message itself.
+    /// The beginning of the current key or scalar value, if it is on the top level of the message.
     token: Vec<u8>,
-    /// The key of the current member, with quotes.
+    /// The key of the current top-level member, with quotes.
     key: Vec<u8>,
     id: Option<u64>,
 }
@@ -30,14 +30,14 @@ pub(super) struct OversizedScan {
 enum MessageKind {
     #[default]
     Unknown,
-    /// It has a `method`.
+    /// The message has a `method`.
     Call,
-    /// It has a `result` or an `error`.
+    /// The message has a `result` or an `error`.
     Response,
 }
 
 impl OversizedScan {
-    /// Longer tokens are truncated. No relevant key and no id of ours is as long.
+    /// Longer tokens are truncated. Every key that matters and every id of ours is shorter.
     const MAX_TOKEN_BYTES: usize = 24;
 
     /// The request that the message responds to, if known.
@@ -49,8 +49,8 @@ impl OversizedScan {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         let mut rest = bytes;
-        // Stop as soon as the id is final. If the message has two ids, or a method after them, the
-        // first id wins: such a message is invalid anyway.
+        // Stop as soon as the id is final. A second `id` or a `method` after that is ignored: such a
+        // message is invalid anyway.
         while !self.is_id_final() {
             if self.in_string && !self.in_escape && !self.keeps_token() {
                 let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
@@ -109,7 +109,8 @@ impl OversizedScan {
         }
     }
 
-    /// Whether the next byte may be part of a key or an id of the message itself.
+    /// Whether the next byte is stored: it is on the top level of the message, and the token is not
+    /// full.
     fn keeps_token(&self) -> bool {
         self.depth == 1 && self.token.len() < Self::MAX_TOKEN_BYTES
     }

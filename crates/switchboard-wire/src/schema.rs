@@ -1,8 +1,8 @@
 //! Validates tool arguments and structured results against JSON Schema.
 //!
 //! A schema is read when it is first used. Simple schemas are checked without the JSON Schema
-//! compiler; it compiles a schema only if the schema is not simple, or to explain why a value does
-//! not match. If a schema cannot be compiled, only its validation is switched off; the tool stays
+//! compiler. A schema is compiled only if it is not simple, or to explain why a value does not
+//! match. If a schema cannot be compiled, only its validation is switched off; the tool stays
 //! usable.
 //!
 //! Invariant: validating a value takes bounded time for any schema.
@@ -24,15 +24,16 @@ use crate::text::one_line;
 
 /// Maximum number of violations that one validation reports.
 const MAX_VIOLATIONS: usize = 5;
-/// The path and message of a violation are truncated to this many bytes: they quote the value.
+/// The path and the message of a violation are each truncated to this many bytes, because they
+/// quote the value.
 const MAX_VIOLATION_BYTES: usize = 500;
 /// A schema with more JSON values is not compiled.
 const MAX_SCHEMA_NODES: usize = 50_000;
 
-/// A schema, and its compiled form once it was used.
+/// A schema that is compiled when it is first needed.
 pub struct CompiledSchema {
     schema: Json,
-    /// `None` inside if the schema is not simple.
+    /// Set at the first use; holds `None` if the schema is not simple.
     simple: OnceLock<Option<Box<SimpleSchema>>>,
     compiled: OnceLock<Result<Box<Compiled>, String>>,
 }
@@ -45,9 +46,9 @@ struct Compiled {
 /// One way in which a value violates a schema.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Violation {
-    /// Where in the value, as a JSON pointer. Empty for the whole value.
+    /// The location of the violation in the value, as a JSON pointer. Empty for the whole value.
     pub path: String,
-    /// What is wrong there.
+    /// What is wrong at this location.
     pub message: String,
 }
 
@@ -154,8 +155,8 @@ fn compile(schema: &Json) -> Result<Compiled, String> {
     }
     let cost = ValidationCost::of(&schema)
         .ok_or_else(|| "the schema refers to itself without end".to_owned())?;
-    // Remote `$ref`s fail to compile: the default features, which would fetch them, are off. The
-    // `regex` engine does not backtrack, so that no pattern takes exponential time.
+    // Remote `$ref`s fail to compile: the default features of `jsonschema`, which would fetch them,
+    // are off. The `regex` engine does not backtrack, so that no pattern takes exponential time.
     let validator = jsonschema::options()
         .with_pattern_options(jsonschema::PatternOptions::regex())
         .build(&schema)

@@ -14,8 +14,8 @@ pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A value that shares its cache lines with no other value.
 ///
-/// Wrap what every call writes. Fields beside it that are only read would otherwise be evicted from
-/// the caches of the other cores with each write.
+/// Wrap a field that every call writes. Otherwise, each write evicts the read-only fields beside it
+/// from the caches of the other cores.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct CachePadded<T>(pub T);

@@ -79,7 +79,7 @@ async fn run() -> RunResult {
         .no_reconnect()
         .start()?;
     if scenario.name == "sep-2322-client-request-state" {
-        // Cannot fail: no other code sets `concurrent_call`.
+        // `set` cannot fail, because no other code sets `concurrent_call`.
         let call = (host.clone(), "test_mrtr_unrelated");
         let _ = interaction.concurrent_call.set(call);
     }
@@ -130,8 +130,8 @@ async fn run_scenario(host: &Host, scenario: &Scenario) -> RunResult {
     Ok(())
 }
 
-/// Returns the names and arguments of the tools to call. If the scenario lists calls, returns
-/// these. Otherwise returns one call of every tool, except in two scenarios.
+/// Returns the names and arguments of the tools to call. If the scenario lists calls, returns the
+/// listed calls. Otherwise returns one call of every tool. Two scenarios are handled separately.
 fn list_calls(host: &Host, scenario: &Scenario) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
     let tools = host.tools();
     if let Some(listed) = scenario.context.get("toolCalls").and_then(Value::as_array) {
@@ -208,8 +208,8 @@ fn without_nulls(mut arguments: Value) -> Value {
 /// Accepts every request of the mock server. Fills in forms with default values or example values.
 #[derive(Clone, Default)]
 struct AcceptEverything {
-    /// A host and the name of a tool that is called while an elicitation of another call is open.
-    /// Tests that the host keeps the two calls apart.
+    /// A host and the name of a tool to call while an elicitation of another call is open. The
+    /// suite checks that the host keeps the two calls apart.
     concurrent_call: Arc<OnceLock<(Host, &'static str)>>,
 }
 

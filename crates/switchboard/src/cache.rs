@@ -15,8 +15,8 @@ use switchboard_wire::mcp::{Era, ToolDefinition};
 use switchboard_wire::sync::lock;
 
 /// Stores the protocol era and the tools of each server. With a cached era, the host connects
-/// without probing for the era. With cached tools, the catalog contains the tools of a server that
-/// starts only with its first call.
+/// without probing for the era. With cached tools, the catalog contains the tools of a lazy server
+/// even before its first call starts it.
 ///
 /// Every method gets the key of one server, as [`server_cache_key`] computes it.
 pub trait ServerCache: Send + Sync + 'static {

@@ -137,7 +137,8 @@ impl<'h> IntoFuture for Call<'h> {
     type IntoFuture = BoxFuture<'h, Self::Output>;
 
     fn into_future(mut self) -> Self::IntoFuture {
-        // Passes a reference: moving the call into `run` would store it twice in the future.
+        // Passes a reference: if `run` took the call by value, the boxed future would contain two
+        // copies of the call.
         Box::pin(async move { pipeline::run(&mut self).await })
     }
 }

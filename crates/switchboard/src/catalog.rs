@@ -37,7 +37,8 @@ pub struct CatalogTool {
     pub(crate) input_schema: Arc<CompiledSchema>,
     pub(crate) output_schema: Option<Arc<CompiledSchema>>,
     /// Whether the wire name contains the server name and the tool name exactly, neither encoded
-    /// nor shortened. Among tools with the same wire name, such a tool gets the name.
+    /// nor shortened. Among tools with the same wire name, the one whose name is unchanged is in
+    /// the catalog.
     name_is_unchanged: bool,
 }
 
@@ -102,8 +103,8 @@ impl Catalog {
         self.revision
     }
 
-    /// All tools: ordered by server, as the servers were configured, then as each server listed
-    /// them.
+    /// All tools. The servers are in the configured order, and the tools of each server in the
+    /// order of its tool list.
     pub fn tools(&self) -> &[Arc<CatalogTool>] {
         &self.tools
     }

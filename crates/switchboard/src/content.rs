@@ -61,8 +61,8 @@ pub struct Output {
     /// schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The handle of the full text, or of the structured content. `None` if nothing was cut or if
-    /// the full text was not stored.
+    /// The handle of the full text that was cut, or of structured content that was left out. `None`
+    /// if the output is complete or if storing failed.
     #[serde(rename = "whole", skip_serializing_if = "Option::is_none")]
     pub stored: Option<ResultHandle>,
 }

@@ -125,12 +125,13 @@ pub enum Event {
         call: CallId,
         /// The server and the name of the called tool.
         tool: ToolId,
-        /// The time from the permission of the call to its end.
+        /// The time from when the call was permitted until it ended.
         elapsed: Duration,
         /// How the call ended.
         outcome: CallOutcome,
     },
-    /// This listener was too slow: the host dropped events that it had not read.
+    /// The listener that gets this event was too slow: the host dropped events that this listener
+    /// had not read.
     Missed {
         /// The number of events that this listener missed.
         count: u64,
@@ -172,8 +173,8 @@ impl Serialize for CallOutcome {
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     sender: broadcast::Sender<Event>,
-    /// The number of [`Events`] that exist. `broadcast::Sender::receiver_count` returns the same
-    /// number, but takes a lock.
+    /// The number of [`Events`] streams that exist. `broadcast::Sender::receiver_count` returns the
+    /// same number, but takes a lock.
     listeners: Arc<AtomicUsize>,
     /// Cancelled by [`EventSink::close`], after the last event.
     closed: CancellationToken,
@@ -216,7 +217,7 @@ impl EventSink {
     }
 }
 
-/// The events of a host that are sent after the subscription with
+/// A stream of the events of a host. It contains the events that are sent after the call of
 /// [`Host::events`](crate::Host::events).
 #[derive(Debug)]
 pub struct Events {

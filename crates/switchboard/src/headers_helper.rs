@@ -66,7 +66,7 @@ pub(crate) struct HeadersHelper {
 struct LastRun {
     /// The number of runs that have finished.
     finished_runs: u64,
-    /// The outcome of the last finished run. `None` before the first.
+    /// The outcome of the last finished run. `None` if no run has finished yet.
     outcome: Option<Result<Credential, AuthError>>,
 }
 

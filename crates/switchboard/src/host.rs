@@ -54,8 +54,8 @@ pub struct Host {
 
 /// Everything that the clones of a host share.
 ///
-/// Tasks of the host hold [`HostState`] and never this struct. Otherwise this struct would never be
-/// dropped, and its `drop` stops the tasks.
+/// Tasks of the host hold [`HostState`] and never this struct. The `drop` of this struct stops the
+/// tasks, and it would never run if a task held this struct.
 struct HostInner {
     state: Arc<HostState>,
     watches: Arc<WatchTable>,

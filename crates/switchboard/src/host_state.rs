@@ -126,7 +126,7 @@ impl HostState {
             .cloned()
     }
 
-    /// The servers in the order of the catalog: as they were configured.
+    /// Returns the servers in the configured order, which is also their order in the catalog.
     pub(crate) fn servers_in_order(&self) -> Vec<Arc<ServerHandle>> {
         let servers = self.servers.load();
         let order = self.catalog.order();

@@ -125,7 +125,8 @@ impl Interaction for NoInteraction {
     }
 }
 
-/// Wraps another [`Interaction`]: adds fixed roots to its roots, and passes all other requests on.
+/// Wraps an [`Interaction`]: adds fixed roots to the roots of the wrapped interaction, and passes
+/// all other requests on to it.
 pub(crate) struct WithRoots {
     roots: Vec<Root>,
     inner: Arc<dyn Interaction>,

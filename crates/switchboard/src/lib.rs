@@ -48,8 +48,8 @@
 //! [`Registry::register_management_tools`]: registry::Registry::register_management_tools
 
 #![forbid(unsafe_code)]
-// Without the feature `http` or `stdio`, the functions that only this transport calls are unused.
-// This attribute replaces a `cfg` at each of these functions.
+// If the feature `http` or `stdio` is off, the functions that only its transport calls are unused.
+// With this attribute, these functions need no `cfg`.
 #![cfg_attr(not(all(feature = "http", feature = "stdio")), allow(dead_code))]
 
 pub mod cache;

@@ -33,7 +33,7 @@ const MAX_URI_BYTES: usize = 64 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServerItem<T> {
-    /// The server.
+    /// The name of the server.
     pub server: ServerName,
     /// The item as the server sent it.
     pub item: Arc<T>,
@@ -87,7 +87,7 @@ pub enum CompletionTarget<'a> {
 pub struct MentionedResource {
     /// The byte range of the mention in the text.
     pub range: Range<usize>,
-    /// The server.
+    /// The name of the server in the mention.
     pub server: String,
     /// The URI of the resource.
     pub uri: String,

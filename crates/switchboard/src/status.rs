@@ -2,8 +2,8 @@
 //!
 //! Plain data: [`Host::status`](crate::Host::status) and
 //! [`Host::server_details`](crate::Host::server_details) return these types. The module depends
-//! neither on the host nor on the task that owns a server, so that the types of events can use it
-//! as well. Invariant: the serialized form is stable, because other programs parse it.
+//! neither on the host nor on the task that owns a server, because the event types use it as well.
+//! Invariant: the serialized form is stable, because other programs parse it.
 
 use std::fmt;
 use std::time::Duration;
@@ -290,7 +290,7 @@ pub struct ServerDetails {
 #[error("server {server} is {status}{}", .reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct Unavailable {
-    /// The server.
+    /// The name of the server.
     pub server: ServerName,
     /// The connection state of the server.
     pub status: ConnectionStatus,

@@ -368,8 +368,8 @@ async fn server_profile_connects_on_first_call() {
     assert_eq!(tool_names(&host), ["mcp__s__echo"]);
     assert_eq!(server.requests().len(), request_count);
     assert_eq!(echo(&host).await.unwrap(), "hello");
-    // With this profile, `connect` still connects a server at once. It does not wait for the first
-    // call.
+    // With the profile `Server`, `connect` still connects a server at once and does not wait for
+    // the first call.
     host.connect("later", remote(&server)).await.unwrap();
     host.shutdown().await;
 }

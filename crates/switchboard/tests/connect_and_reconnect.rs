@@ -111,8 +111,8 @@ async fn late_probe_response_still_wins() {
         .on("initialize", [Step::Hang]);
     let (host, _) = host_with(script).await;
     assert_eq!(version_of(&host), ProtocolVersion::V2026_07_28);
-    // The probe also wins if the server rejects `initialize` before it answers the probe, as modern
-    // servers do.
+    // Modern servers reject `initialize`. The probe also wins if this rejection arrives before the
+    // response to the probe.
     let script = Script::modern().tool("echo").on(
         "server/discover",
         [Step::delay(Duration::from_secs(5)), Step::Default],

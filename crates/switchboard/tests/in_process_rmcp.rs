@@ -56,7 +56,7 @@ struct Sums {
     tool_router: ToolRouter<Self>,
 }
 
-/// Decrements the number of waiting handlers when a handler is dropped.
+/// Decrements the number of waiting handlers when the handler that holds this guard is dropped.
 struct WaitingGuard(Arc<Observed>);
 
 impl Drop for WaitingGuard {

@@ -283,8 +283,8 @@ async fn concurrent_input_rounds_are_independent() {
     let concurrent = async {
         server.wait_received("tools/call", 2).await;
         let output = host.call("mcp__s__echo", json!({"message": "hi"})).await;
-        // The user has answered neither elicitation yet, so neither call was repeated: the third
-        // call is `echo`.
+        // The user has not answered yet, so the host has repeated neither `one` nor `two`. The
+        // server has received one call of each tool.
         assert_eq!(server.received_with("tools/call").len(), 3);
         output
     };

@@ -249,8 +249,8 @@ fn panic_leaves_no_process() {
     assert_eq!(processes_with_tag(&tag), [0; 0]);
 }
 
-/// Starts five servers per host, each with at least three processes. A host ends in one of three
-/// ways: by shutdown, by drop, or after each server is disconnected.
+/// Starts five servers per host, each with at least three processes. Then the test shuts the host
+/// down, drops the host, or disconnects each server.
 #[tokio::test(flavor = "multi_thread")]
 async fn stress_trees_leave_no_process() {
     const SERVERS: u32 = 5;

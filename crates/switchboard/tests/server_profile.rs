@@ -76,8 +76,8 @@ async fn no_api_starts_a_program() {
         assert_eq!(server.status.as_str(), "failed", "{name}");
         assert_eq!(server.error.as_deref(), Some(COMMAND_REFUSED), "{name}");
         assert!(host.start_server(name).await.is_err());
-        // `reconnect` does not make the check of `start_server`. It reaches the code that spawns
-        // processes, which refuses too.
+        // The host checks the profile only when it adds a server, so `reconnect` tries to start the
+        // program. The code that spawns processes refuses.
         let error = host.reconnect(name).await.unwrap_err().to_string();
         assert!(
             error.contains("this host may not start programs"),

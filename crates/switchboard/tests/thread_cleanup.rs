@@ -31,7 +31,7 @@ async fn no_thread_outlives_its_host() {
         .start()
         .unwrap();
     host.wait_for(Readiness::All).await;
-    // The thread that spawns processes runs. Linux truncates its name to 15 bytes.
+    // The only thread is the one that spawns processes. Linux truncates its name to 15 bytes.
     assert_eq!(switchboard_threads(), ["switchboard-spa\n"]);
     host.shutdown().await;
     drop(host);

@@ -1,7 +1,7 @@
 //! Lines of the control protocol: parses those of the CLI and writes those of this program.
 //!
-//! Parsing takes one pass and builds no tree of values. It keeps the members that classify a line
-//! as raw JSON and skips all others. Invariant: every written frame is a single line, even if the
+//! Parsing takes one pass and builds no tree of values. Members that classify a line are kept as
+//! raw JSON, all others are skipped. Invariant: every written frame is a single line, even if the
 //! JSON in it contains line breaks.
 
 use serde::Deserialize;
@@ -155,7 +155,7 @@ fn flag(member: Option<&RawValue>) -> bool {
     member.is_some_and(|member| member.get() == "true")
 }
 
-/// Writes a request to the CLI.
+/// Encodes a request to the CLI as a line.
 pub(super) fn request(id: &str, request: &Value) -> Vec<u8> {
     let id = quoted(id);
     line(format!(
@@ -163,7 +163,7 @@ pub(super) fn request(id: &str, request: &Value) -> Vec<u8> {
     ))
 }
 
-/// Writes a notification that an in-process server sends to the CLI.
+/// Encodes a notification that an in-process server sends to the CLI.
 pub(super) fn server_message(id: &str, server: &str, message: &str) -> Vec<u8> {
     let (id, server) = (quoted(id), quoted(server));
     line(format!(
@@ -171,7 +171,7 @@ pub(super) fn server_message(id: &str, server: &str, message: &str) -> Vec<u8> {
     ))
 }
 
-/// Cancels a request of this program.
+/// Encodes the cancellation of a request that this program sent.
 pub(super) fn cancel(id: &str) -> Vec<u8> {
     let id = quoted(id);
     line(format!(
@@ -179,7 +179,7 @@ pub(super) fn cancel(id: &str) -> Vec<u8> {
     ))
 }
 
-/// Answers a request of the CLI with a success; `payload` is JSON text.
+/// Encodes a success response to a request of the CLI. `payload` is JSON text.
 pub(super) fn success(id: &str, payload: &str) -> Vec<u8> {
     let id = quoted(id);
     line(format!(
@@ -187,7 +187,7 @@ pub(super) fn success(id: &str, payload: &str) -> Vec<u8> {
     ))
 }
 
-/// Answers a request of the CLI with an error message.
+/// Encodes an error response to a request of the CLI. `error` is the error message.
 pub(super) fn error(id: &str, error: &str) -> Vec<u8> {
     let (id, error) = (quoted(id), quoted(error));
     line(format!(
@@ -195,7 +195,7 @@ pub(super) fn error(id: &str, error: &str) -> Vec<u8> {
     ))
 }
 
-/// Writes a prompt for the model.
+/// Encodes a prompt for the model.
 pub(super) fn prompt(session: &str, content: &Value) -> Vec<u8> {
     let session = quoted(session);
     line(format!(

@@ -42,8 +42,8 @@ impl IncomingRequests {
         }
     }
 
-    /// Removes a request whose handler has finished. Returns whether its response may be sent:
-    /// false if the CLI has cancelled the request, or if it was removed before.
+    /// Removes a request whose handler has finished. Returns whether the response may be sent:
+    /// false if the CLI has cancelled the request, or if the request was already removed.
     pub(super) fn finish(&self, id: &str, request: &IncomingRequest) -> bool {
         let mut table = self.lock();
         let is_same = |known: &IncomingRequest| known.sequence == request.sequence;

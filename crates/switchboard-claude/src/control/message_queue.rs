@@ -69,8 +69,8 @@ impl MessageQueue {
         self.changed.notify_one();
     }
 
-    /// Returns the next message and waits for it if the queue is empty. After the last message of a
-    /// lost connection, returns its error once. After that, returns `None`.
+    /// Returns the next message and waits for it if the queue is empty. If the connection was lost,
+    /// returns the error once after the last message. Then returns `None`.
     pub(super) async fn next(&self) -> Option<Result<String, Error>> {
         loop {
             let changed = self.changed.notified();

@@ -17,8 +17,8 @@ use super::stray_output::excerpt;
 use super::turn_end::TurnEndTracker;
 use crate::error::LossReason;
 
-/// Maximum time without a message while background tasks continue after a result. After that, the
-/// input of the CLI is closed.
+/// How long the CLI may send no message while background tasks still run after a result message.
+/// After this time, the input of the CLI is closed.
 const BACKGROUND_TASK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// What the reader knows when it stops reading.
@@ -33,8 +33,8 @@ pub(super) struct Reader<R> {
     lines: LineReader<R>,
     shared: Arc<Shared>,
     turn: TurnEndTracker,
-    /// When to close the input of the CLI although background tasks continue. Set after a result;
-    /// each further message postpones it.
+    /// When to close the input of the CLI even if background tasks still run. Set after a result
+    /// message; each later message postpones it.
     linger_deadline: Option<Instant>,
 }
 

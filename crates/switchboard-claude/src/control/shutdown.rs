@@ -18,8 +18,8 @@ use super::turn_end::TurnEndTracker;
 use super::writer::WriterExit;
 use crate::error::LossReason;
 
-/// How long the CLI may take to exit after its input was closed. If it does not, it gets SIGTERM
-/// and the same time again before it is killed.
+/// How long the CLI may take to exit after its input was closed. A CLI that has not exited by then
+/// gets SIGTERM, and is killed after the same time again.
 pub(super) const EXIT_GRACE: Duration = Duration::from_secs(5);
 /// How long to wait for the end of stderr, and separately for the writer to write its queue.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);

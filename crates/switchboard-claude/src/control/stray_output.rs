@@ -1,8 +1,8 @@
 //! Keeps the last lines of stdout that are not messages, for error messages.
 //!
-//! Some builds of the CLI print such lines. If another program was started by mistake, it prints
-//! nothing else. Invariant: at most `KEPT_LINES` lines are kept, each truncated and without secrets
-//! of the environment.
+//! Some builds of the CLI print such lines. If another program was started by mistake, all of its
+//! output consists of such lines. Invariant: at most `KEPT_LINES` lines are kept, each truncated
+//! and without secrets of the environment.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -15,7 +15,7 @@ use switchboard::in_process::InProcessServer;
 mod requests;
 mod shutdown;
 
-/// The part of the CLI: its ends of the two streams.
+/// Plays the CLI in a test. Holds the CLI's ends of stdin and stdout.
 struct Cli {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     output: WriteHalf<DuplexStream>,

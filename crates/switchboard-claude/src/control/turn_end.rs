@@ -6,8 +6,8 @@
 
 use std::collections::HashSet;
 
-/// Maximum number of background tasks that are tracked. The turn may end while further tasks still
-/// run.
+/// Maximum number of background tasks that are tracked. Any further task is ignored, so the turn
+/// may end while that task still runs.
 const MAX_TRACKED_TASKS: usize = 1024;
 
 /// What a message of the CLI says about the state of the turn.
@@ -61,9 +61,9 @@ impl TurnEndTracker {
         self.result.is_some() && is_idle
     }
 
-    /// Whether a result message has arrived and background tasks continue. The reader limits how
-    /// long it waits for them. False while the CLI waits for a response: the user may take any time
-    /// to give it, so that wait has no limit.
+    /// Whether a result message has arrived and background tasks continue. If so, the reader limits
+    /// how long it waits for these tasks. False while the CLI waits for a response of this program,
+    /// because the user may take any time to answer.
     pub(super) fn has_background_tasks(&self) -> bool {
         let requires_action = self.session == Some(SessionState::RequiresAction);
         self.result.is_some() && !self.is_over() && !requires_action

@@ -7,7 +7,8 @@ use switchboard::permission::{PermissionRequest, PermissionResponse};
 
 use super::*;
 
-/// Waits one second, then accepts each request: forms with the name Bob, and URLs.
+/// Answers each elicitation after one second. Accepts URLs, and fills in the name Bob in forms.
+/// Panics if the message is `Panic?`, and cancels if it is `Closed?`.
 #[derive(Default)]
 struct Bob {
     capabilities: ClientCapabilities,

@@ -9,7 +9,7 @@ use crate::json_fields::Fields;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ContentBlock {
-    /// Text.
+    /// Text that the model wrote, or text for the model.
     Text(TextBlock),
     /// Reasoning of the model before its answer.
     Thinking(ThinkingBlock),

@@ -9,7 +9,8 @@ use crate::json_fields::Fields;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResultMessage {
-    /// `success`, `error_during_execution`, `error_max_turns`, `error_max_budget_usd` and others.
+    /// The outcome of the turn: `success`, `error_during_execution`, `error_max_turns`,
+    /// `error_max_budget_usd` and others.
     pub subtype: String,
     /// Whether the turn failed. If a request to the model failed, `subtype` is `success`
     /// nevertheless, and only this field is set.
@@ -55,7 +56,7 @@ pub struct ResultMessage {
 pub struct Usage {
     /// Input tokens that were neither read from nor written to the prompt cache.
     pub input_tokens: u64,
-    /// Output tokens.
+    /// Tokens that the model generated.
     pub output_tokens: u64,
     /// Input tokens that were written to the prompt cache.
     pub cache_creation_input_tokens: u64,

@@ -54,7 +54,7 @@ pub struct Init {
 pub struct InitServer {
     /// The name of the server in the options.
     pub name: String,
-    /// `connected`, `pending`, `failed`, `needs-auth` or `disabled`.
+    /// The state of the connection: `connected`, `pending`, `failed`, `needs-auth` or `disabled`.
     pub status: String,
     /// Where the server was configured, if the CLI reports it.
     pub source: Option<String>,

@@ -39,8 +39,8 @@ impl Options {
         self.can_use_tool.is_some() || self.interaction.is_some() || !self.rules.is_empty()
     }
 
-    /// The hooks of the options. If there are rules, also a hook that checks every tool use against
-    /// them.
+    /// Returns the hooks of the options. If the options contain permission rules, adds a hook that
+    /// checks every tool use against the rules.
     pub(crate) fn hooks_with_rules(&self) -> Hooks {
         let hooks = self.hooks.clone();
         if self.rules.is_empty() {

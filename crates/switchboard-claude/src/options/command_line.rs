@@ -26,8 +26,8 @@ pub(crate) const NOT_INHERITED: [&str; 1] = ["CLAUDECODE"];
 #[derive(Debug, Default)]
 pub(crate) struct CommandLine {
     pub(crate) arguments: Vec<OsString>,
-    /// Deletes the files when it is dropped. Keep it until the CLI has exited, because the CLI may
-    /// read them again.
+    /// The temporary files, which are deleted when this field is dropped. Keep it until the CLI has
+    /// exited, because the CLI may read the files again.
     files: Vec<TempPath>,
 }
 
@@ -97,8 +97,8 @@ impl Options {
             .iter()
             .any(|tool| tool == ALL_SERVERS_PATTERN)
         {
-            // Keep `mcp__*` besides the pattern of each server: it also matches servers that are
-            // not in these options.
+            // Keep `mcp__*` in addition to the pattern of each server, because `mcp__*` also
+            // matches servers that are not in these options.
             disallowed.push(ALL_SERVERS_PATTERN.to_owned());
         }
         if !disallowed.is_empty() {

@@ -6,7 +6,8 @@ use super::Options;
 
 impl Options {
     /// Builds the fields of the request. `manifests` contains the manifests of in-process servers
-    /// by server name. The CLI sends `initialize` and `tools/list` to the other in-process servers.
+    /// by server name. To an in-process server without a manifest, the CLI sends `initialize` and
+    /// `tools/list`.
     pub(crate) fn initialize_request(&self, manifests: Map<String, Value>) -> Map<String, Value> {
         let mut request = Map::new();
         let mut put = |key: &str, value: Value| request.insert(key.to_owned(), value);
@@ -36,8 +37,8 @@ impl Options {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Returns the settings of each in-process server. Each contains at least the timeout for tool
-    /// calls.
+    /// Returns the settings of the in-process servers by server name. The settings of a server
+    /// contain at least the timeout for tool calls.
     fn in_process_settings(&self) -> Value {
         let servers = self.servers.iter();
         let servers = servers.filter(|(_, config)| config.instance().is_some());

@@ -8,13 +8,14 @@ use std::fmt;
 pub enum PermissionMode {
     /// A tool needs permission unless the rules of the CLI allow or deny it.
     Default,
-    /// Like `Default`, but tools may edit files without permission.
+    /// Tools may edit files without permission. Any other tool use needs permission unless the
+    /// rules of the CLI allow or deny it.
     AcceptEdits,
     /// The model only plans. Tools that change something do not run.
     Plan,
     /// Every tool runs without permission. Use it only in a sandbox.
     BypassPermissions,
-    /// The CLI never asks for permission. It denies the tools for which it would ask.
+    /// The CLI never asks for permission. It denies each tool use for which another mode would ask.
     DontAsk,
     /// A model decides for each tool use whether it is permitted.
     Auto,

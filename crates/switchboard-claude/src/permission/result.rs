@@ -9,7 +9,7 @@ pub enum PermissionResult {
     /// The tool may run.
     #[non_exhaustive]
     Allow {
-        /// Arguments for the tool instead of those that the model chose. `None` keeps them.
+        /// Arguments that replace those that the model chose. `None` keeps the model's arguments.
         updated_input: Option<Map<String, Value>>,
         /// Changes to make to the permission rules of the CLI, for example from
         /// [`ToolPermissionRequest::suggestions`].
@@ -72,8 +72,9 @@ impl PermissionResult {
         self
     }
 
-    /// Builds the payload of the response to `can_use_tool`. `input` is what the CLI sent; the
-    /// response must contain it even if the decision does not change it.
+    /// Builds the payload of the response to `can_use_tool`. `input` contains the tool's arguments
+    /// as the CLI sent them. A response that allows the tool must contain arguments even if they
+    /// are unchanged.
     pub(super) fn into_json(self, input: Map<String, Value>) -> Value {
         let mut payload = Map::new();
         let mut put = |key: &str, value: Value| payload.insert(key.to_owned(), value);

@@ -24,20 +24,20 @@ const READ_BYTES: usize = 8 * 1024;
 /// pieces.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// The last bytes of stderr. Clones share them with the task that reads stderr.
+/// The last bytes of stderr. Clones share these bytes with the task that reads stderr.
 #[derive(Clone, Debug)]
 pub(crate) struct StderrTail {
     buffer: Arc<Mutex<TailBuffer>>,
     secrets: SecretMask,
     drained: CancellationToken,
-    /// Contains the task that reads stderr. It ends when the CLI has closed stderr.
+    /// Contains the task that reads stderr. The task ends when the CLI has closed stderr.
     tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
 struct TailBuffer {
     bytes: VecDeque<u8>,
-    /// Whether bytes before `bytes` were dropped.
+    /// Whether the beginning of stderr was dropped, so that `bytes` contains only the end.
     is_cut: bool,
 }
 
@@ -126,7 +126,7 @@ impl StderrTail {
 }
 
 /// Splits stderr into lines and passes them to the callback. If the callback panics, the methods
-/// consume the forwarder and return `None`.
+/// return `None` instead of the forwarder, so that the callback is not called again.
 struct LineForwarder {
     callback: StderrCallback,
     partial: Vec<u8>,

@@ -12,7 +12,7 @@ use switchboard::in_process::ServerInstance;
 use switchboard_config::Secret;
 
 /// How much longer than `call_timeout` the CLI waits for a tool of an in-process server. The
-/// timeout error of this crate therefore reaches the CLI before its own timeout expires.
+/// timeout error of this crate therefore reaches the CLI before the timeout of the CLI expires.
 const CLI_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 /// Minimum of the call timeout; the CLI does not accept a shorter one.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);

@@ -78,8 +78,8 @@ impl InProcessServers {
         servers.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Passes a message to a server and returns a future with the response. For notifications,
-    /// responses and requests that the CLI has cancelled, the response is an empty result.
+    /// Passes a message to a server and returns a future with the response. A notification, a
+    /// response, or a request that the CLI has cancelled gets an empty result.
     ///
     /// The server has already received the message when this function returns, even if the future
     /// is never polled.

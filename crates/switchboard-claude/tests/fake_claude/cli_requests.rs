@@ -78,8 +78,8 @@ async fn requests_before_initialize_response_are_answered() {
     harness.close().await;
 }
 
-/// Sends `"dropped"` when it is dropped. Held by a handler, it shows that the handler was
-/// cancelled.
+/// Sends `"dropped"` when it is dropped. A handler holds it, so that the test notices when the
+/// handler is cancelled.
 struct DropReporter(mpsc::Sender<&'static str>);
 
 impl Drop for DropReporter {
@@ -88,8 +88,8 @@ impl Drop for DropReporter {
     }
 }
 
-/// A server with a tool that never returns. It sends `"started"` when a call starts and `"dropped"`
-/// when the call is cancelled.
+/// A server with a tool that never returns. The tool sends `"started"` when a call starts and
+/// `"dropped"` when the call is cancelled.
 fn endless(events: mpsc::Sender<&'static str>) -> InProcessServer {
     let wait = move || {
         let events = events.clone();
@@ -167,8 +167,8 @@ async fn immediate_cancellation_is_never_missed() {
     let client = client.unwrap();
     client.send("hello").await.unwrap();
     receive_result(&client).await;
-    // At this point, the host has acknowledged every cancellation. If it had missed one, its call
-    // would start during the following requests and never be dropped.
+    // At this point, this crate has acknowledged every cancellation. If it had missed one, the
+    // cancelled call would start during the following requests and never be dropped.
     for _ in 0..20 {
         in_time(client.mcp_status()).await.unwrap();
     }

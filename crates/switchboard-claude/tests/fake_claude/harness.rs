@@ -77,8 +77,8 @@ pub(crate) async fn result_text(options: Options) -> String {
     text.unwrap_or_else(|| panic!("no result in {messages:#?}"))
 }
 
-/// Like [`result_text`], but parses the text as JSON. With `FakeStep::ReportResponse`, it is the
-/// response that the fake CLI received to its request.
+/// Like [`result_text`], but parses the text as JSON. With `FakeStep::ReportResponse`, the text is
+/// the response that the fake CLI received to its request.
 pub(crate) async fn report(options: Options) -> Value {
     let text = result_text(options).await;
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -111,8 +111,8 @@ pub(crate) fn to_server(server: &str, message: &Value) -> Value {
     json!({"subtype": "mcp_message", "server_name": server, "message": message})
 }
 
-/// The JSON-RPC id of [`call`]. Larger than every id that `FakeStep::ConcurrentCalls` uses, because
-/// some tests run both in one session.
+/// The JSON-RPC id in the request that [`call`] builds. Larger than every id that
+/// `FakeStep::ConcurrentCalls` uses, because some tests run both in one session.
 pub(crate) const CALL_ID: u64 = 1_000_000;
 
 /// A control request with which the CLI calls a tool of the in-process server `it`.

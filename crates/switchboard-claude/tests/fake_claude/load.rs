@@ -15,8 +15,8 @@ struct EchoArguments {
     number: u64,
 }
 
-/// Yields up to six times, depending on the number, so that responses are sent in another order
-/// than calls.
+/// Yields up to six times, depending on the number in the call, so that the order of the responses
+/// differs from the order of the calls.
 async fn echo(call: EchoArguments) -> ToolResult<String> {
     for _ in 0..call.number % 7 {
         tokio::task::yield_now().await;
@@ -80,8 +80,8 @@ async fn requests_are_answered_with_messages_unread() {
     let client = connect(harness.options().sdk_server("it", server())).await;
     let client = client.unwrap();
     client.send("hello").await.unwrap();
-    // The fake CLI handles this request only after it has received the response to its own. So that
-    // response was sent although no message had been read.
+    // The fake CLI handles this request only after it has received the response to its own request.
+    // That response was therefore sent although no message had been read.
     in_time(client.mcp_status()).await.unwrap();
     let mut count = 0;
     let result = loop {

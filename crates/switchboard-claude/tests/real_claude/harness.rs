@@ -28,8 +28,8 @@ impl Harness {
         Some(Self { claude, model })
     }
 
-    /// Starts a model whose responses `choose` picks for each request. Returns `None` if the CLI is
-    /// not installed.
+    /// Starts a model that answers each request with the response that `choose` picks. Returns
+    /// `None` if the CLI is not installed.
     pub(crate) async fn with_model(
         choose: impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static,
     ) -> Option<Self> {

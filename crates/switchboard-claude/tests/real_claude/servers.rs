@@ -146,7 +146,7 @@ async fn servers_are_listed_toggled_and_replaced() {
     harness.close().await;
 }
 
-/// Accepts each form with the name Ada.
+/// Accepts each form and fills in the name Ada.
 struct Ada;
 
 impl Interaction for Ada {

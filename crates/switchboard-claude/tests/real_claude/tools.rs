@@ -135,7 +135,8 @@ async fn read_only_tools_run_concurrently() {
     harness.close().await;
 }
 
-/// Sends `"dropped"` when it is dropped. Held by a tool call, it shows that the call was cancelled.
+/// Sends `"dropped"` when it is dropped. A tool call holds it, so that the test notices when the
+/// call is cancelled.
 struct DropReporter(mpsc::Sender<&'static str>);
 
 impl Drop for DropReporter {
@@ -184,7 +185,8 @@ async fn interrupted_call_is_dropped() {
 #[tokio::test]
 async fn megabyte_result_arrives() {
     const SIZE: usize = 1_000_000;
-    /// Size of a result that the CLI passes to the model in full. It does so up to half a megabyte.
+    /// Size of a result that the CLI passes to the model in full. The limit of the CLI is half a
+    /// megabyte.
     const INLINE_SIZE: usize = 400_000;
     let turns = [
         Turn::tool("mcp__it__large", json!({})),

@@ -1,5 +1,6 @@
-//! Providers that wrap another provider: one adds static headers to its credentials, one teaches
-//! its credentials to a redactor, which masks them in output.
+//! Providers that wrap another provider. [`WithStaticHeaders`] adds static headers to the
+//! credentials of the other provider. [`RedactingProvider`] adds these credentials to a redactor,
+//! which masks them in output.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,8 +38,8 @@ impl AuthProvider for WithStaticHeaders {
     }
 }
 
-/// Teaches every credential of another provider to a redactor. If the server repeats a credential
-/// in a message, the redactor masks it.
+/// Adds every credential of another provider to a redactor. If the server repeats a credential in a
+/// message, the redactor masks it.
 #[derive(Debug)]
 pub struct RedactingProvider {
     provider: Arc<dyn AuthProvider>,

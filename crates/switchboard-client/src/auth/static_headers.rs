@@ -38,8 +38,8 @@ impl StaticHeaders {
     }
 }
 
-/// Whether the transport sets the header with this name itself: `Accept`, `Content-Type` and MCP
-/// headers.
+/// Whether this is the name of a header that the transport itself sets, such as `Accept`,
+/// `Content-Type` or an MCP header.
 pub fn is_protocol_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let protocol_headers = ["accept", "accept-encoding", "content-type", "last-event-id"];

@@ -56,8 +56,8 @@ pub(super) trait HandshakeTransport {
     /// Sends `notifications/initialized`.
     fn send_initialized(&self, version: ProtocolVersion) -> impl Future<Output = ()> + Send;
 
-    /// Waits until a message of the server is lost because other output precedes it on its line.
-    /// Never returns on HTTP.
+    /// Waits until a message of the server is lost because other output precedes it on the same
+    /// line. Never returns on HTTP.
     fn message_lost(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -256,9 +256,9 @@ fn probe_outcome(outcome: Result<RawResult, RequestError>) -> Result<ProbeOutcom
     })
 }
 
-/// Whether an HTTP error suggests that the server does not know the method of the request. Not for
-/// errors that can occur with any method: a required login, a timeout, an overload, a redirect or a
-/// 5xx status.
+/// Whether an HTTP error suggests that the server does not know the method of the request. `false`
+/// for errors that can occur with any method: a required login, a timeout, an overload, a redirect
+/// or a 5xx status.
 fn means_unknown_method(failure: &TransportFailure) -> bool {
     match failure.status {
         Some(401 | 403 | 407 | 408 | 425 | 429) | None => false,

@@ -18,14 +18,14 @@ use crate::deadlines::Deadlines;
 use crate::session::{Session, SessionEnd};
 use crate::stderr::StderrTail;
 
-/// How long to wait for the exit code of a child or the end of its stderr after its stdout ended,
-/// and for the end of its stdout after it exited.
+/// Maximum wait for the last output and the exit code of a child. After its stdout ended, the wait
+/// is for the exit code and for the end of stderr; after its exit, for the end of stdout.
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(500);
 
 /// An open session with its child process, if it has one. Dropping it ends the session and the
 /// child.
 pub struct LiveSession {
-    /// The session. Clones of it do not keep it open after this value is dropped.
+    /// The session. Dropping this `LiveSession` closes the session, even if clones of it exist.
     pub session: Session,
     #[cfg(feature = "stdio")]
     process: Option<ChildProcess>,

@@ -48,8 +48,8 @@ pub enum HandshakeRejection {
     /// the server supports.
     #[error("the server supports only {}, none of which is known to this client", .0.join(", "))]
     NoCommonVersion(Vec<String>),
-    /// The server requires a client capability that this client does not have, or rejects its
-    /// headers.
+    /// The server requires a client capability that this client does not have, or rejects the
+    /// headers of the request.
     #[error("the server requires a capability that this client does not offer: {0}")]
     MissingCapability(ErrorObject),
     /// The server responded to the handshake with a JSON-RPC error.
@@ -96,8 +96,8 @@ pub(super) fn after_probe(outcome: ProbeOutcome, request: ProbeRequest) -> After
 
 fn after_error(error: ErrorObject, request: ProbeRequest) -> AfterProbe {
     match error.code {
-        // Only modern servers send this code and the codes of the next arm. Sending `initialize`
-        // to them would hide the real error.
+        // Only modern servers send this code and the codes of the next match arm. Sending
+        // `initialize` to these servers would hide the real error.
         ErrorObject::UNSUPPORTED_VERSION => {
             let supported = supported_versions(&error);
             match newest_common(&supported) {
@@ -143,8 +143,8 @@ pub(super) fn after_initialize(
     let version: ProtocolVersion = initialized.version.parse()?;
     match version.era() {
         Era::Legacy => Ok(handshake(version, initialized.server)),
-        // Modern versions have no `initialize`. A server that answers it with a modern version does
-        // not implement this version.
+        // Modern versions have no `initialize`. A server that answers `initialize` with a modern
+        // version does not implement that version.
         Era::Modern => Err(UnknownVersion(initialized.version).into()),
     }
 }

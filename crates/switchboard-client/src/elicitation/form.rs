@@ -57,23 +57,23 @@ pub enum FieldKind {
         min_length: Option<u64>,
         /// Maximum number of characters, inclusive.
         max_length: Option<u64>,
-        /// The text if the user enters none.
+        /// The text to use if the user enters none.
         default: Option<String>,
     },
     /// A number.
     Number {
         /// Whether only integers are valid.
         is_integer: bool,
-        /// Minimum, inclusive.
+        /// The smallest valid number.
         minimum: Option<Number>,
-        /// Maximum, inclusive.
+        /// The largest valid number.
         maximum: Option<Number>,
-        /// The number if the user enters none.
+        /// The number to use if the user enters none.
         default: Option<Number>,
     },
     /// Yes or no.
     Boolean {
-        /// The answer if the user chooses none.
+        /// The answer to use if the user chooses none.
         default: Option<bool>,
     },
     /// Exactly one of several options.
@@ -83,7 +83,7 @@ pub enum FieldKind {
         /// Value of the option that is chosen if the user chooses none.
         default: Option<String>,
     },
-    /// Any number of several options.
+    /// Any number of the options.
     MultiChoice {
         /// The options; there is at least one.
         options: Vec<EnumOption>,

@@ -25,7 +25,8 @@ use switchboard_wire::memory_budget::{MemoryBudget, MemoryPermit};
 /// connection.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 
-/// Maximum length of a `Content-Encoding` that errors quote. A longer value is shown as `…`.
+/// Maximum length of a `Content-Encoding` that error messages quote. A longer value is shown as
+/// `…`.
 const MAX_ENCODING_BYTES: usize = 40;
 
 /// The body of a request, which hyper receives as one frame.
@@ -147,7 +148,7 @@ impl Body {
     }
 
     /// Reads the rest of the body, at most `limit` bytes. Also returns the permit for the memory
-    /// that the body takes from `budget`; `None` if the budget does not count it.
+    /// that the body takes from `budget`; `None` for a body that is too short to be counted.
     pub(crate) async fn collect(
         &mut self,
         limit: usize,
@@ -256,7 +257,7 @@ impl Body {
         }
     }
 
-    /// Closes the connection because its gzip data is invalid, and builds the error.
+    /// Closes the connection because the gzip data of the body is invalid. Returns the error.
     fn close_corrupt(&mut self, error: &std::io::Error) -> HttpError {
         self.connection = None;
         HttpError::unknown(HttpErrorKind::CorruptGzip {

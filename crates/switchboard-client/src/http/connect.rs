@@ -122,7 +122,7 @@ impl Route {
                     error: error.to_string(),
                 })
             })?;
-        // The task may ignore this error: hyper reports it to the request in flight, too.
+        // Ignore the error of the connection: hyper reports it to the request in flight, too.
         let task = tasks.spawn(async move { drop(connection.await) });
         Ok(Connection::new(sender, task))
     }

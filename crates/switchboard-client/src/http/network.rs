@@ -208,7 +208,8 @@ enum HostPattern {
 
 impl DirectTarget {
     fn parse(text: &str) -> Self {
-        // An IPv6 address without brackets contains colons but no port.
+        // Before looking for a port, check for an IPv6 address without brackets: its last colon
+        // does not precede a port.
         if let Some(network) = parse_network(text) {
             return Self {
                 hosts: HostPattern::Network(network),

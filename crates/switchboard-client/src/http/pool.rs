@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::body::RequestBody;
 use switchboard_wire::sync::lock;
 
-/// Maximum number of idle connections in the pool. A connection that would exceed it is closed
+/// Maximum number of idle connections in the pool. If the pool is full, a connection is closed
 /// instead of pooled.
 const MAX_IDLE_CONNECTIONS: usize = 64;
 /// Maximum time that a connection stays in the pool. Many servers and gateways close an idle

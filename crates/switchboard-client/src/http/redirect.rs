@@ -1,4 +1,5 @@
-//! Decides which redirects the client follows, and describes the others to the user.
+//! Decides which redirects the client follows. Describes to the user the redirects that the client
+//! does not follow.
 //!
 //! Invariant: a redirect to another origin is never followed.
 

@@ -210,7 +210,7 @@ async fn read_text(mut response: HttpResponse) -> String {
 }
 
 /// Sends a request and returns its error. If the request succeeds, reads the response body and
-/// returns the error of that.
+/// returns the error of reading.
 async fn expect_error(client: &HttpClient, request: impl Fn() -> HttpRequest) -> HttpError {
     let mut response = match client.send(request).await {
         Ok(response) => response,

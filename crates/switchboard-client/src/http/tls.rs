@@ -45,7 +45,7 @@ const PLATFORM_BUNDLES: &[&str] = &[
 /// only if the file from `PLATFORM_BUNDLES` is missing or invalid.
 const PLATFORM_DIRECTORIES: &[&str] = &["/etc/ssl/certs", "/etc/pki/tls/certs"];
 
-/// A larger certificate or key file is refused.
+/// Maximum size of a certificate or key file. A larger file is refused.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 impl TlsConfig {

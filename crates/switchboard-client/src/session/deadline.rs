@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use switchboard_wire::sync::lock;
 
-/// How often a deadline is checked again while the clock is paused.
+/// Interval between two checks of a deadline while the clock is paused.
 const RECHECK_WHILE_PAUSED: Duration = Duration::from_secs(1);
 
 /// The clock of one session. Holds the time of the server's last notification or request, and the
@@ -89,7 +89,8 @@ impl ActivityClock {
     }
 }
 
-/// Keeps an [`ActivityClock`] paused until it is dropped. Several guards may exist at once.
+/// Keeps an [`ActivityClock`] paused for as long as this guard exists. Several guards may exist at
+/// once.
 pub(crate) struct ClockPause<'a> {
     clock: &'a ActivityClock,
 }
@@ -174,7 +175,7 @@ impl Deadline {
     }
 }
 
-/// A [`Deadline`] that pauses of its session's clock postpone.
+/// A [`Deadline`] that was started. Pauses of the session's clock postpone it.
 #[derive(Debug)]
 pub(crate) struct RunningDeadline {
     deadline: Deadline,

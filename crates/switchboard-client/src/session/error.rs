@@ -114,7 +114,7 @@ pub struct TransportFailure {
     pub message: String,
     /// What the user can do about the failure.
     pub hint: Option<String>,
-    /// The stage at which a connection attempt fails if its request has this failure.
+    /// The stage at which a connection attempt failed, if this failure ended the attempt.
     pub(crate) stage: ConnectStage,
 }
 

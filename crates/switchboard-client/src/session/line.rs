@@ -49,7 +49,7 @@ pub struct LineSession {
     /// An excerpt of the last line on stdout that was neither a message nor empty. `None` if there
     /// was no such line.
     pub(super) stray_output: Mutex<Option<String>>,
-    /// Cancelled when a message was lost because other output precedes it on its line.
+    /// Cancelled when a message was lost because other output precedes it on the same line.
     pub(super) message_lost: CancellationToken,
     /// Cancelled when the connection is torn down. For a child process, that is after it exited.
     pub(super) server_gone: CancellationToken,
@@ -319,12 +319,12 @@ impl LineSession {
         lock(&self.stray_output).clone()
     }
 
-    /// Waits until a message is lost because other output precedes it on its line.
+    /// Waits until a message is lost because other output precedes it on the same line.
     pub(crate) async fn message_lost(&self) {
         self.message_lost.cancelled().await;
     }
 
-    /// Whether a message was lost because other output precedes it on its line.
+    /// Whether a message was lost because other output precedes it on the same line.
     pub(crate) fn has_lost_message(&self) -> bool {
         self.message_lost.is_cancelled()
     }

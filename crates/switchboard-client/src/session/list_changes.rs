@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use switchboard_wire::decode;
 use switchboard_wire::encode::ListChangeFilter;
 
-/// The lists for which the protocol has `list_changed` notifications. The one for resources also
-/// covers resource templates.
+/// The lists for which the protocol has `list_changed` notifications. `Resources` also covers
+/// resource templates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListChangeKind {
     Tools,

@@ -20,7 +20,7 @@ pub trait ListItem: Sized + Send + Sync + 'static {
     const METHOD: &'static str;
     /// Member of the result that holds the items.
     const KEY: &'static str;
-    /// What a message for the user calls one item, in the singular.
+    /// The noun for one item in messages to the user, in the singular.
     const NOUN: &'static str;
     /// The kind of the `list_changed` notification for this listing.
     const CHANGE_KIND: ListChangeKind;
@@ -48,8 +48,8 @@ pub trait ListItem: Sized + Send + Sync + 'static {
     /// The name or URI that identifies the item in requests.
     fn key(&self) -> &str;
 
-    /// Records which arguments of the tools on this page the session must repeat in headers.
-    /// Removes tools that cannot be called over HTTP. Does nothing for other kinds of items.
+    /// For a page of tools, records which tool arguments the session must repeat in HTTP headers,
+    /// and removes tools that cannot be called over HTTP. Does nothing for other kinds of items.
     #[cfg(feature = "http")]
     fn register_header_params(_: &mut Page<Self>, _: &StreamableHttpSession) {}
 }

@@ -100,8 +100,8 @@ impl LocalSession {
         &self.handshake
     }
 
-    /// The current capabilities of the server. If the server panics, those at the time when the
-    /// session was opened.
+    /// The current capabilities of the server. If the server panics, returns the capabilities from
+    /// when the session was opened.
     pub(super) fn capabilities(&self) -> ServerCapabilities {
         catch_unwind(AssertUnwindSafe(|| self.server.capabilities()))
             .unwrap_or_else(|_| self.handshake.capabilities.clone())
@@ -159,8 +159,8 @@ impl LocalSession {
         let mut page = Page::single(Vec::with_capacity(items.len()));
         for (index, item) in items.into_iter().enumerate() {
             if index > T::max_items(&self.limits) {
-                // Stop at one item more than the limit. This item tells the caller that the listing
-                // is cut.
+                // Stop at one item more than the limit. The surplus item tells the caller that the
+                // listing is cut.
                 break;
             }
             if item.key().is_empty() {

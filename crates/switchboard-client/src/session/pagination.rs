@@ -125,8 +125,8 @@ impl<T: ListItem> Listing<T> {
         ));
     }
 
-    /// Adds a note about a skipped item. After [`MAX_NOTES`] notes, adds a last one which says that
-    /// the others were dropped.
+    /// Adds a note about a skipped item. After [`MAX_NOTES`] notes, adds one more note, which says
+    /// that further notes were dropped.
     fn note(&mut self, text: &str) {
         match self.notes.len() {
             0..MAX_NOTES => self.notes.push(one_line(text, MAX_NOTE_BYTES).into_owned()),

@@ -186,9 +186,9 @@ impl Peer {
         }
     }
 
-    /// Handles a notification. Calls `progress` with the request id and the progress of a progress
-    /// notification; it forwards the progress and returns whether a caller asked for it. Returns
-    /// true only for progress that a caller asked for.
+    /// Handles a notification. For progress, calls `progress` with the request id and the progress;
+    /// this closure forwards the progress. Returns whether a caller asked for the progress, and
+    /// `false` for any other notification.
     pub(super) fn on_notification(
         &self,
         method: &str,
@@ -228,7 +228,8 @@ impl Peer {
     /// log message. Secrets are masked.
     pub(super) fn excerpt(&self, bytes: &[u8]) -> String {
         let bytes = bytes.trim_ascii();
-        // Mask before cutting: a secret that is cut in half would not be recognized.
+        // Mask before the final cut: a secret that is cut in half would not be recognized. The
+        // first cut bounds the cost of masking.
         let start = bytes.get(..4 * EXCERPT_CHARS).unwrap_or(bytes);
         let text = self
             .context
@@ -249,8 +250,8 @@ impl Peer {
         }
     }
 
-    /// Reserves memory for a message to the server, until the permit is dropped. Fails if the
-    /// message is longer than the limit `message_bytes` or the memory budget is used up.
+    /// Reserves memory for a message to the server, until the returned permit is dropped. Fails if
+    /// the message is longer than the limit `message_bytes` or the memory budget is used up.
     pub(super) fn reserve(&self, line: &[u8]) -> Result<Option<MemoryPermit>, RequestError> {
         let limit = self.context.limits.message_bytes;
         if line.len() > limit {

@@ -45,10 +45,11 @@ struct ReceivedResponse {
 /// Number of bytes of messages other than responses. Responses that answer no request count, too.
 #[derive(Clone, Copy, Default)]
 struct NonResponseBytes {
-    /// Bytes of all these messages. The reader yields after [`YIELD_AFTER_BYTES`].
+    /// Bytes of all messages except responses to requests. The reader yields after
+    /// [`YIELD_AFTER_BYTES`].
     total: usize,
-    /// Bytes of the messages that are not progress for a caller. Only these bytes are charged to
-    /// the rate limit.
+    /// The part of `total` that is not progress for a caller. Only this part is charged to the rate
+    /// limit.
     unsolicited: usize,
 }
 
@@ -111,8 +112,8 @@ impl LineSession {
             }
         };
         self.end(end);
-        // Keep reading until the server has exited. If this end of the pipe were closed, the next
-        // write would kill the server while it shuts down.
+        // Keep reading until the server has exited. If this end of the pipe were closed, SIGPIPE
+        // would kill the server when it writes during its shutdown.
         let mut rest = lines.into_drain_buffer();
         self.server_gone
             .run_until_cancelled(async {
@@ -189,8 +190,8 @@ impl LineSession {
         }
     }
 
-    /// Handles a message that was discarded because it exceeds the size limit or the memory
-    /// budget. If `id` was found in it, the request with this id fails.
+    /// Handles a message that was discarded because it exceeds the size limit or the memory budget.
+    /// If an id was found in the message, the request with this id fails.
     fn receive_discarded(
         &self,
         id: Option<u64>,

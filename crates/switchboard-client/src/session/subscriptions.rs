@@ -192,8 +192,8 @@ impl Subscriptions {
         }
     }
 
-    /// For a server that sends updates of every resource without being asked. No subscription task
-    /// is spawned.
+    /// Creates the subscriptions for a server that sends updates of every resource without being
+    /// asked. No subscription task is spawned.
     pub(super) fn without_requests(tasks: &TaskTracker) -> Self {
         let subscriptions = Self::new(tasks);
         lock(&subscriptions.state).needs_no_request = true;
@@ -328,7 +328,8 @@ impl Subscriptions {
         }
     }
 
-    /// Reports an update of the resource with this URI, or of a part of it.
+    /// Reports an update of the resource with this URI, and of every resource of which it is a
+    /// part.
     pub(super) fn record_update(&self, uri: &str) {
         lock(&self.state).record_update(uri);
     }

@@ -1,8 +1,9 @@
 //! Calls that a server rejects with error -32042 until the user has visited URLs (2025-11-25).
 //!
 //! This module asks the user to visit each URL, and waits until the server reports completion or a
-//! timeout passes. Then its caller sends the call again. Invariant: a call is sent again only if
-//! the user agreed to visit all URLs. Error -32042 says that the server did not execute the call.
+//! timeout passes. Then the caller of this module sends the call again. Invariant: a call is sent
+//! again only if the user agreed to visit all URLs. Error -32042 says that the server did not
+//! execute the call.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use switchboard_wire::sync::lock;
 /// Maximum number of URLs in one error. With more URLs, the user is not asked and the call fails.
 const MAX_URL_ELICITATIONS: usize = 8;
 
-/// The URL elicitations whose completion calls of this session wait for.
+/// The URL elicitations for which calls of this session are waiting.
 #[derive(Debug, Default)]
 pub(super) struct UrlElicitations(Mutex<Vec<UrlElicitation>>);
 

@@ -48,7 +48,7 @@ struct QueuedLine {
 
 struct LongLine {
     line: Vec<u8>,
-    /// The memory that the line takes from the memory budget until it is dropped.
+    /// Reserves the memory of the line in the memory budget for as long as this permit exists.
     _permit: Option<MemoryPermit>,
 }
 
@@ -188,7 +188,7 @@ impl LineQueue {
         front
     }
 
-    /// Drops the written part of `text` if it is more than half of it.
+    /// Drops the written part of `text` if that part is more than half of `text`.
     fn compact(&mut self) {
         if self.start > self.text.len() / 2 {
             self.text.drain(..self.start);

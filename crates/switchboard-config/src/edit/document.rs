@@ -224,7 +224,7 @@ impl FoundMember<'_> {
         self.object.container.remove(text, self.index)
     }
 
-    /// Appends `value`, if the member is a list.
+    /// Returns the edits that append `value` to the member. Fails if the member is not a list.
     pub(super) fn append(&self, value: &Json) -> Result<Vec<TextEdit>, Box<Diagnostic>> {
         let document = self.object.document;
         let list = &self.member.value;

@@ -22,7 +22,7 @@ pub(super) struct JsonStyle {
 pub(super) enum Shape {
     /// On several lines. `indent` is the indentation of the line on which the value starts.
     Lines { indent: String },
-    /// On one line; `spaced` if spaces follow colons and commas.
+    /// On one line. `spaced` is true if spaces follow colons and commas.
     Inline { spaced: bool },
 }
 

@@ -156,7 +156,7 @@ impl Container {
     }
 }
 
-/// Deletes an item with the whitespace around it: whole lines if nothing else is on them.
+/// Deletes an item and the whitespace around it. Lines that contain nothing else are deleted whole.
 fn delete_with_whitespace(text: &str, start: usize, end: usize, with_comma: bool) -> TextEdit {
     let before = text.get(..start).unwrap_or_default();
     let space_start = before.trim_end_matches([' ', '\t']).len();
@@ -221,12 +221,13 @@ fn comma_after(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// End of the last comment that follows `at`, or `at` itself.
+/// Returns the end of the comments directly after `at`, or `at` itself if there are none. Skips
+/// whitespace between comments.
 fn end_of_comments(text: &str, at: usize) -> usize {
     end_of(text, at, |rest| rest.trim_start())
 }
 
-/// End of the last comment that follows `at` on the same line, or `at` itself.
+/// Like [`end_of_comments`], but only for comments that start on the same line as `at`.
 fn end_of_line_comments(text: &str, at: usize) -> usize {
     end_of(text, at, |rest| rest.trim_start_matches([' ', '\t']))
 }

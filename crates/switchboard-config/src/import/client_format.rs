@@ -15,7 +15,7 @@ pub(super) struct ClientFormat {
     /// Keys of this client, in addition to [`COMMON`].
     pub(super) keys: &'static [(&'static str, KeyMeaning)],
     pub(super) variable_syntax: VariableSyntax,
-    /// The transport of a `url` without a `type`.
+    /// The transport of an entry that has a `url` and no `type`.
     pub(super) url: Remote,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The strings of a list.
+/// Returns the strings in `list`. Empty if there is no list.
 pub(super) fn names(list: Option<&RawMember>) -> Vec<String> {
     let Some(RawKind::List(items)) = list.map(|list| &list.value.kind) else {
         return Vec::new();
@@ -151,9 +151,9 @@ pub(super) enum KeyMeaning {
     Url,
     UrlOf(Remote),
     Headers,
-    /// Headers by the name of the variable with the value.
+    /// An object that maps each header to the name of the variable that contains its value.
     HeadersFromVariables,
-    /// The name of the variable with the bearer token.
+    /// The name of the variable that contains the bearer token.
     BearerVariable,
     CallTimeout(Unit),
     StartTimeout(Unit),

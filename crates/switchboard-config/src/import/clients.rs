@@ -20,7 +20,7 @@ use crate::nearest::nearest;
 pub enum Client {
     /// Claude Code, the command line client of Anthropic.
     ClaudeCode,
-    /// Claude Desktop.
+    /// Claude Desktop, the desktop application of Anthropic.
     ClaudeDesktop,
     /// The Cursor editor.
     Cursor,

@@ -17,12 +17,13 @@ use crate::validate::EntryError;
 pub enum ImportAction {
     /// Add the server.
     Add {
-        /// Another scope with a different server of the same name, and its position.
+        /// If another scope has a different entry of the same name: the scope, and the position of
+        /// that entry.
         same_name_in: Option<(Scope, SourcePos)>,
     },
     /// Skip: an equivalent entry exists.
     Same {
-        /// The scope of the entry.
+        /// The scope of the existing entry.
         scope: Scope,
         /// The position of the entry.
         origin: SourcePos,
@@ -32,11 +33,11 @@ pub enum ImportAction {
         /// The position of the entry.
         origin: SourcePos,
     },
-    /// Skip: another application, read before this one, has a server of this name.
+    /// Skip: a server that precedes this one in the import has the same name.
     NameTaken {
-        /// The other application.
+        /// The client of the preceding server.
         by: Client,
-        /// True if both entries are equivalent.
+        /// True if the entries of the two servers are equivalent.
         is_same: bool,
     },
     /// Skip: the server cannot be imported.
@@ -47,7 +48,7 @@ pub enum ImportAction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Planned<'a> {
-    /// The client.
+    /// The client from which the server is imported.
     pub client: Client,
     /// The file of the client.
     pub file: &'a Path,
@@ -55,7 +56,7 @@ pub struct Planned<'a> {
     pub owner: FileOwner,
     /// The server.
     pub server: &'a ImportedServer,
-    /// What to do with it.
+    /// What to do with the server.
     pub action: ImportAction,
 }
 
@@ -132,7 +133,7 @@ impl Existing {
     }
 }
 
-/// Decides what to do with each server, in their order.
+/// Decides what to do with each server. The result has the same order as `imported`.
 pub fn plan<'a>(imported: &'a Imported, existing: &Existing) -> Vec<Planned<'a>> {
     let mut planned: Vec<Planned<'a>> = Vec::new();
     for file in &imported.files {

@@ -21,7 +21,7 @@ use crate::server_name::ServerName;
 use crate::text::replace_control_chars;
 use crate::validate::{EntryError, parse_server};
 
-/// The surroundings of a foreign entry.
+/// What the translation of an entry depends on, apart from the entry itself.
 pub(super) struct TranslateContext<'a> {
     pub(super) client: Client,
     pub(super) name: &'a ServerName,
@@ -32,7 +32,7 @@ pub(super) struct TranslateContext<'a> {
     pub(super) scope: Scope,
     pub(super) is_project_scoped: bool,
     pub(super) is_disabled: bool,
-    /// Disabled in the current project only.
+    /// True if the server is disabled in the current project only.
     pub(super) is_disabled_in_project: bool,
 }
 
@@ -71,7 +71,7 @@ struct EntryDraft<'a> {
     inherit_env: Vec<Json>,
     url: Option<Json>,
     headers: Map<String, Json>,
-    /// All other keys, by their names in Switchboard.
+    /// Values of keys that have no field in this struct, by the name of the key in Switchboard.
     more: Map<String, Json>,
     ignored_keys: Vec<String>,
     problem: Option<EntryError>,
@@ -266,7 +266,7 @@ impl<'a> EntryDraft<'a> {
             return;
         };
         for name in names {
-            // Either a name or an object with a `name`.
+            // An item is either a name or an object with a `name`.
             let name = name.member("name").map_or(name, |member| &member.value);
             self.inherit_env.push(to_json(name));
         }
@@ -410,7 +410,7 @@ fn variable_reference(value: &RawValue) -> Json {
     }
 }
 
-/// The variables without a default that an entry uses and that are not set.
+/// Returns the unset variables that an entry references without a default.
 fn unset_variables(entry: &Map<String, Json>, context: &ImportContext<'_>) -> Vec<String> {
     let mut names = BTreeSet::new();
     for key in ["command", "args", "env", "cwd", "url", "headers"] {

@@ -11,8 +11,8 @@ use super::{ImportContext, Platform};
 use crate::raw::{RawKind, RawValue};
 use crate::text::replace_control_chars;
 
-/// Maximum length of a reference. It bounds the scan: otherwise a text of only `${` would be
-/// quadratic.
+/// Maximum length of a reference. Without a maximum, scanning a text that repeats `${` would take
+/// quadratic time.
 const MAX_REFERENCE: usize = 512;
 
 /// The role of a text in an entry.
@@ -139,7 +139,7 @@ impl VariableRewriter<'_> {
     /// Handles a reference that is already in the syntax of Switchboard. The client may pass it
     /// literally.
     fn keep_reference(&mut self, name: &str, inside: &str, position: TextPosition) -> String {
-        // Shown without its default, which may be a secret.
+        // Notes show the reference without its default, which may be a secret.
         let shown = format!("${{{name}}}");
         let is_expanded = match self.syntax {
             VariableSyntax::Native | VariableSyntax::Shell => {
@@ -233,7 +233,8 @@ impl VariableRewriter<'_> {
         }
     }
 
-    /// A variable that the user has to set. `description` describes the value, for the note.
+    /// Returns a reference to a variable that the user has to set, and adds a note. `description`
+    /// tells in the note what the client would insert.
     fn user_variable(&mut self, id: &str, description: &str) -> String {
         let name = variable_name(id);
         let client = self.client;
@@ -273,8 +274,9 @@ fn name_length(text: &str) -> usize {
     end.unwrap_or(text.len())
 }
 
-/// Makes a variable name from `id`, which may be a path: its last part, in upper case, with `_` for
-/// other characters. A name that would be empty or start with a digit gets the prefix `INPUT_`.
+/// Makes a variable name from `id`. If `id` is a path, only its last part is used. Letters become
+/// upper case, and other characters become `_`. A name that would be empty or start with a digit
+/// gets the prefix `INPUT_`.
 fn variable_name(id: &str) -> String {
     let last = id.rsplit(['/', '\\']).find(|part| !part.is_empty());
     let capitals: String = last

@@ -6,8 +6,8 @@
 use super::{ENTRY_KEYS, Masking, entry_key};
 use crate::nearest::nearest;
 
-/// Keys of other clients with the same meaning as a known key, too different for a match by edit
-/// distance.
+/// Keys of other clients, each with the known key of the same meaning. Their spelling differs too
+/// much for [`nearest`].
 const FOREIGN_KEY_NAMES: [(&str, &str); 6] = [
     ("environment", "env"),
     ("httpUrl", "url"),

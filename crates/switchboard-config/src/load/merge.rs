@@ -33,11 +33,11 @@ pub struct LoadedConfig {
     pub config: HostConfig,
     /// Entries replaced by an entry of the same name in a higher scope.
     pub overridden: Vec<ServerEntry>,
-    /// The problems, ordered by scope. Overridden entries have none.
+    /// The problems, ordered by scope, without the problems of overridden entries.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Merges scopes, the highest first.
+/// Merges `scopes`, which must be in the order of precedence, the highest first.
 pub(super) fn merge(scopes: impl IntoIterator<Item = ScopeEntries>) -> LoadedConfig {
     let mut loaded = LoadedConfig::default();
     let mut seen_names: HashSet<ServerName> = HashSet::new();

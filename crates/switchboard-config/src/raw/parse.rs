@@ -38,7 +38,7 @@ pub(super) const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Parses a source of servers. `severity` is the severity of an unusable source.
+/// Parses a source that contains servers. An unusable source is reported with `severity`.
 pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> ParsedSource {
     let mut text = match decode(bytes) {
         Ok(text) => SourceText::new(file, text.to_owned()),
@@ -100,7 +100,7 @@ pub(super) fn parse_object(
     (document, root)
 }
 
-/// A source that is not valid JSON.
+/// Returns an unusable source whose only problem is the syntax error.
 pub(super) fn syntax_error_source(
     file: Option<&Path>,
     text: &str,
@@ -124,7 +124,7 @@ pub(super) fn syntax_error_source(
     }
 }
 
-/// Decodes a file to edit. The result does not include a byte order mark.
+/// Decodes the content of a file that is about to be edited, without the byte order mark.
 pub(crate) fn decode_file<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, Box<Diagnostic>> {
     decode(bytes).map_err(|problem| {
         single_diagnostic(&encoding_error_source(
@@ -136,7 +136,7 @@ pub(crate) fn decode_file<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, B
     })
 }
 
-/// Parses the text of a file to edit.
+/// Parses the text of a file that is about to be edited.
 pub(crate) fn parse_text<'a>(
     file: &Path,
     text: &'a str,
@@ -229,7 +229,7 @@ struct EntryReader {
 }
 
 impl EntryReader {
-    /// Returns `None` if the source cannot contain servers.
+    /// Returns the servers, or `None` if the source is unusable.
     fn read_root(&mut self, root: Option<&ast::Value<'_>>) -> Option<Vec<RawMember>> {
         let Some(root) = root else {
             self.warn("the file is empty", Some(EXAMPLE), None);

@@ -68,7 +68,7 @@ fn redact_value(text: &SourceText, value: &RawValue, spans: &mut Vec<Span>) {
     }
 }
 
-/// Redacts a string except for its references to variables.
+/// Redacts the literal parts of a string. References to variables stay visible.
 fn redact_literals(text: &SourceText, span: Span, spans: &mut Vec<Span>) {
     let mut start = span.start + 1;
     let inside = Span {
@@ -84,8 +84,8 @@ fn redact_literals(text: &SourceText, span: Span, spans: &mut Vec<Span>) {
     }
 }
 
-/// The possible secrets in a text that is not valid JSON: every word except keys and values of keys
-/// that are not secret.
+/// Returns the spans of possible secrets in a text that is not valid JSON: all words, except keys,
+/// and except the values of keys that are known not to be secret.
 pub(super) fn redact_unparsed(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut context = TokenContext::Other;
@@ -135,8 +135,8 @@ impl TokenContext {
         matches!(self, Self::Value { shown: true } | Self::ShownList)
     }
 
-    /// The context after `punct`. `key` is set directly after a key: true if its values may be
-    /// shown.
+    /// Returns the context after `punct`. If a key precedes `punct`, `key` is `Some`: true if the
+    /// values of that key may be shown.
     fn after(self, punct: char, key: Option<bool>) -> Self {
         match (punct, self) {
             (':', _) => Self::Value {

@@ -11,8 +11,8 @@ use crate::text::replace_control_chars;
 const MAX_SNIPPET_CHARS: usize = 160;
 /// Number of characters shown before the marked text of a long line.
 const CHARS_BEFORE_MARK: usize = 60;
-/// The character count is precomputed for every block of this many bytes. Without the index,
-/// computing columns in a file with one long line would be quadratic.
+/// Size in bytes of the blocks whose character counts are precomputed. Without these counts,
+/// computing columns in a file with one long line would take quadratic time.
 const CHAR_INDEX_STEP: usize = 256;
 
 /// A byte range of a source.
@@ -27,9 +27,9 @@ pub(crate) struct Span {
 pub(crate) struct SourceText {
     file: Option<PathBuf>,
     text: String,
-    /// Byte offset of each line.
+    /// Byte offset of the start of each line.
     line_starts: Vec<usize>,
-    /// Number of characters before each block.
+    /// For each block of [`CHAR_INDEX_STEP`] bytes, the number of characters before the block.
     chars_before: Vec<usize>,
     /// Spans that must not be shown, sorted and without overlap.
     redacted_spans: Vec<Span>,
@@ -124,7 +124,8 @@ impl SourceText {
         saturate(marked.min(shown).max(1))
     }
 
-    /// The end of `start..end`, at most [`CHARS_BEFORE_MARK`] long if the text is long.
+    /// Returns the text in `start..end`. If it is long, returns only about the last
+    /// [`CHARS_BEFORE_MARK`] characters.
     fn tail(&self, start: usize, end: usize) -> &str {
         let text = self.slice(Span { start, end });
         if text.len() < MAX_SNIPPET_CHARS / 2 {
@@ -135,7 +136,7 @@ impl SourceText {
             .unwrap_or(text)
     }
 
-    /// The start of `start..end`, at most [`MAX_SNIPPET_CHARS`] long.
+    /// Returns the first [`MAX_SNIPPET_CHARS`] characters of the text in `start..end`.
     fn head(&self, start: usize, end: usize) -> &str {
         let text = self.slice(Span { start, end });
         let cut = text.char_indices().nth(MAX_SNIPPET_CHARS);
@@ -165,8 +166,8 @@ impl SourceText {
         replace_control_chars(&starred)
     }
 
-    /// The number of the line that contains `offset`, counted from 1, and the byte offset of its
-    /// start.
+    /// Returns the number of the line that contains `offset`, counted from 1, and the byte offset
+    /// where that line starts.
     fn line_of(&self, offset: usize) -> (usize, usize) {
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts.get(line.saturating_sub(1)).copied();

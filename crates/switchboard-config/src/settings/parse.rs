@@ -97,7 +97,8 @@ impl<'a> SettingsParser<'a> {
             self.fail(rule.span, message, RULE_EXAMPLE);
             return None;
         }
-        // An error: an ignored key could be the one that narrows the rule.
+        // An unknown key is an error: if it was meant to narrow the rule, ignoring the key would
+        // make the rule match more calls.
         let is_unknown = |member: &&RawMember| !RULE_KEYS.contains(&member.key.as_str());
         let unknown = rule.members().iter().filter(is_unknown);
         for member in unknown.collect::<Vec<_>>() {
@@ -109,7 +110,7 @@ impl<'a> SettingsParser<'a> {
         let tool = tool.filter(|(text, span)| self.check(self.validator.tool, text, *span));
         let action = self.required(rule, "action");
         let action = action.and_then(|action| self.enum_value(action, &ACTIONS));
-        // Optional, but an invalid hint makes the rule invalid.
+        // `hint` is optional, but an invalid hint makes the rule invalid.
         let hint = match rule.member("hint") {
             None => Some(None),
             Some(hint) => self.enum_value(hint, &HINTS).map(Some),
@@ -259,7 +260,7 @@ impl<'a> SettingsParser<'a> {
         items.collect()
     }
 
-    /// The items of a list. Reports any other value and returns no items.
+    /// Returns the items of a list. If the value is not a list, reports it and returns no items.
     fn items<'v>(&mut self, member: &'v RawMember, of: &str) -> &'v [RawValue] {
         if let RawKind::List(items) = &member.value.kind {
             return items;
@@ -293,7 +294,7 @@ impl<'a> SettingsParser<'a> {
         None
     }
 
-    /// Reads one of a few strings.
+    /// Reads a string that must be one of the names in `values`.
     fn enum_value<T: Copy>(&mut self, member: &RawMember, values: &[(&str, T)]) -> Option<T> {
         let written = match &member.value.kind {
             RawKind::Text(written) => written.as_str(),

@@ -71,8 +71,8 @@ impl Dispatcher {
     ) -> Option<Json> {
         let label = request_label(&request);
         let work = AssertUnwindSafe(self.dispatch(&request)).catch_unwind();
-        // Polled outside tokio's coop budget. Otherwise a handler that uses up the budget in every
-        // poll would starve the timeout.
+        // The timeout is polled outside tokio's coop budget. Otherwise a handler that uses up the
+        // budget in every poll would starve the timeout.
         let timeout = unconstrained(tokio::time::sleep(self.call_timeout));
         let result = tokio::select! {
             biased;
@@ -221,9 +221,10 @@ impl Dispatcher {
                     }
                     return result;
                 }
-                // Polled outside tokio's coop budget. Otherwise work that uses up the budget in
-                // every poll would starve its own progress. The `consume_budget` below keeps a tool
-                // that reports progress without pause from starving other tasks.
+                // The progress channel is polled outside tokio's coop budget. Otherwise work that
+                // uses up the budget in every poll would starve its own progress. The
+                // `consume_budget` below keeps a tool that reports progress without pause from
+                // starving other tasks.
                 Some(progress) = unconstrained(progress.recv()) => {
                     self.send_progress(token, &progress);
                 }

@@ -27,7 +27,8 @@ pub(super) struct Notification {
     pub(super) cancelled: Option<Id>,
 }
 
-/// The id of a request. Two ids are equal if their values are: `"\u0061"` equals `"a"`.
+/// The id of a request. Ids are compared by their values and not by their JSON text: `"\u0061"`
+/// equals `"a"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Id {

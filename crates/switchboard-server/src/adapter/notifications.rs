@@ -68,8 +68,8 @@ pub(super) struct PendingNotifications {
 }
 
 impl PendingNotifications {
-    /// Adds a `list_changed` notification. Returns false and adds nothing if `method` is another
-    /// method.
+    /// Adds a `list_changed` notification. Returns false and adds nothing if `method` is not a
+    /// `list_changed` method.
     pub(super) fn add_list_changed(&mut self, method: &str) -> bool {
         let methods = [TOOLS_CHANGED, RESOURCES_CHANGED, PROMPTS_CHANGED];
         let known = methods.into_iter().find(|known| *known == method);

@@ -281,8 +281,8 @@ impl ConnectionTask {
     }
 
     /// Forwards a request or notification of the server if the channel to the client has room.
-    /// Otherwise refuses the request or drops the notification: waiting would delay the responses
-    /// behind it. `list_changed` notifications are not dropped but become `pending`.
+    /// Otherwise refuses the request or drops the notification, because waiting would delay the
+    /// responses that follow. `list_changed` notifications are added to `pending` and sent later.
     fn forward_server_message(
         &self,
         text: &str,

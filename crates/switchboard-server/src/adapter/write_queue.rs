@@ -1,8 +1,8 @@
 //! The lines that wait to be written to a server that speaks JSON-RPC over a byte stream.
 //!
-//! A message of the client waits if the queue is full. A control line is a cancellation or the
-//! refusal of a request of the server. The code that queues control lines cannot wait, so they have
-//! a limit of their own and are queued even if the queue is full for messages.
+//! A message of the client waits if the queue is full. A control line cancels a request of the
+//! client or refuses a request of the server. The code that queues control lines cannot wait, so
+//! they have a limit of their own and are queued even if there is no room for another message.
 //!
 //! Invariant: lines are written in the order in which they were queued.
 
@@ -46,7 +46,8 @@ impl WriteQueue {
         }
     }
 
-    /// Queues a message. Returns its line if [`MAX_MESSAGES`] messages are queued, or others wait.
+    /// Queues a message. If [`MAX_MESSAGES`] messages are queued or other senders wait for room,
+    /// returns the message as a line for [`send_before`](Self::send_before).
     pub(super) fn try_send(&self, text: &str) -> Option<String> {
         let line = to_line(text);
         match self.room.try_acquire() {
@@ -60,7 +61,8 @@ impl WriteQueue {
     }
 
     /// Waits for room and queues the line that [`try_send`](Self::try_send) returned. Gives up at
-    /// `deadline`. Returns whether the message is queued, which it already is if `line` is `None`.
+    /// `deadline`. Returns whether the message is queued. If `line` is `None`, the message was
+    /// queued before.
     pub(super) async fn send_before(&self, deadline: Instant, line: Option<String>) -> bool {
         let Some(line) = line else {
             return true;
@@ -75,7 +77,8 @@ impl WriteQueue {
         }
     }
 
-    /// Queues a control line without waiting. Drops it if [`MAX_CONTROL_LINES`] are queued.
+    /// Queues a control line without waiting. Drops the line if [`MAX_CONTROL_LINES`] control lines
+    /// are queued.
     pub(super) fn send_control(&self, text: &str) {
         let is_control = |line: &&QueuedLine| matches!(line, QueuedLine::Control(_));
         if lock(&self.lines).iter().filter(is_control).count() < MAX_CONTROL_LINES {

@@ -2,8 +2,8 @@
 //! JSON value first.
 //!
 //! The host or the adapter has already validated the arguments against the input schema. If the
-//! type still rejects one, the error contains the name of the argument. It cannot contain it for
-//! types that do not deserialize their fields one by one, such as enums.
+//! type still rejects an argument, the error contains the name of the argument. The name is missing
+//! for types that do not deserialize their fields one by one, such as enums.
 
 use std::cell::Cell;
 

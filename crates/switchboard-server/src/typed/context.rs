@@ -60,7 +60,8 @@ impl ToolContext {
     /// Waits until the call is cancelled or times out.
     ///
     /// The future of an async handler is dropped at that moment, so the handler itself need not
-    /// check. Nothing stops the tasks that it spawned, or a blocking handler: they must check.
+    /// check. Nothing stops a blocking handler or a task that a handler spawned, so these must
+    /// check.
     pub async fn cancelled(&self) {
         self.call.cancellation.cancelled().await;
     }

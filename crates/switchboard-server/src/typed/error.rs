@@ -10,7 +10,7 @@ pub type ToolResult<T> = Result<T, ToolError>;
 /// An error that the model sees: the call gets a result with `isError`.
 ///
 /// Every type with `Display` converts into a `ToolError`, by `?` or `.into()`: errors, `&str`,
-/// `String`. The conversion formats the value with `{:#}`, with which some error types include
+/// `String`. The conversion formats the value with `{:#}`, which makes some error types include
 /// their causes.
 ///
 /// `ToolError` itself implements neither `Error` nor `Display`, because that would conflict with

@@ -28,8 +28,8 @@ use super::output::{OutputFormat, OutputShape, ToolOutput};
 use super::server::ServerShared;
 use super::{panic_error, schema};
 
-/// An async function that can be a tool. Its parameters are nothing, the arguments, a
-/// [`ToolContext`], or the arguments and a [`ToolContext`]. It returns a [`ToolResult`].
+/// An async function that can be a tool. It takes no parameters, the arguments, a [`ToolContext`],
+/// or the arguments and a [`ToolContext`]. It returns a [`ToolResult`].
 ///
 /// All arguments are in one type with `Deserialize` and `JsonSchema`. See [`ToolOutput`] for the
 /// types that a handler can return.

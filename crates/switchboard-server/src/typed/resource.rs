@@ -54,7 +54,8 @@ fn single_content(mut body: ResourceBody, mime_type: Option<&str>) -> ReadResour
 
 type ReadFuture = BoxFuture<'static, ToolResult<ReadResourceResult>>;
 type ReadFn = dyn Fn(&InProcessResource) -> ReadFuture + Send + Sync;
-/// Takes the requested URI and the values of the template's variables in it.
+/// Reads a resource that matches a template. Takes the template, the requested URI, and the values
+/// that the template's variables have in this URI.
 type TemplateReadFn =
     dyn Fn(&InProcessTemplate, &str, BTreeMap<String, String>) -> ReadFuture + Send + Sync;
 
@@ -123,7 +124,7 @@ impl fmt::Debug for InProcessResource {
 /// All resources whose URIs match a URI template.
 ///
 /// The template has expressions of the form `{name}`, which matches one segment of a URI, and
-/// `{+name}`, which may contain slashes (RFC 6570). The function gets the percent-decoded values by
+/// `{+name}`, which also matches slashes (RFC 6570). The handler gets the percent-decoded values by
 /// name. The values come from the client: treat them as untrusted input, above all in paths.
 pub struct InProcessTemplate {
     definition: ResourceTemplate,

@@ -19,8 +19,8 @@ use crate::{
 /// write.
 const PIPE_BYTES: usize = 256;
 
-/// A server that reads JSON-RPC lines. It responds to each request when its work is done, so
-/// responses may arrive in any order.
+/// A server that reads JSON-RPC lines. It responds to a request when the work for the request is
+/// done, so responses may arrive in any order.
 #[derive(Clone, Default)]
 pub struct LineServer {
     /// Number of connections so far.
@@ -311,8 +311,8 @@ async fn full_queue_still_takes_all_cancellations() {
     drop(responses);
     let mut lines = BufReader::new(ours).lines();
     let (mut pings, mut cancellations) = (0, Vec::new());
-    // The lines are `initialize`, which is never cancelled, all other requests, and their
-    // cancellations.
+    // The lines are `initialize`, which is never cancelled, the `ping` requests, and a cancellation
+    // of each `ping`.
     for _ in 0..=2 * requests {
         let line = lines.next_line();
         let line = tokio::time::timeout(LIMIT, line).await.unwrap();

@@ -48,7 +48,7 @@ fn play(script: &str, inherited: Vec<i32>) -> Result<i32, String> {
         )
         .await)
     });
-    // Do not wait for the thread of a blocked write to stderr.
+    // Do not wait for a tokio thread that may be blocked in a write to stderr.
     runtime.shutdown_background();
     match ended {
         Ok(ServerExit::Exited(code)) => Ok(code),
@@ -81,7 +81,7 @@ fn take_stdin() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
     Ok(Box::new(pipe))
 }
 
-/// The stream to stdout, and a duplicate of its descriptor.
+/// The stream to stdout, and a duplicate of the file descriptor of stdout.
 type Stdout = (Box<dyn AsyncWrite + Send + Unpin>, Option<OwnedFd>);
 
 /// Opens stdout. A pipe is moved away from descriptor 1, so that dropping the stream closes the
@@ -103,7 +103,8 @@ fn open_descriptors() -> Vec<i32> {
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    // The list contains the descriptor that listed the directory, which is closed by now.
+    // The list contains the descriptor through which the directory was read. That one is closed by
+    // now.
     let still_open = |number: &i32| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();
     let above_standard = listed.into_iter().filter(|number| *number > 2);
     let mut descriptors: Vec<i32> = above_standard.filter(still_open).collect();
@@ -111,8 +112,8 @@ fn open_descriptors() -> Vec<i32> {
     descriptors
 }
 
-/// Creates a new session unless `group` is `in-group`, prints `up` to stderr, and sleeps. If
-/// `group` is `orphan`, leaves the printing and sleeping to another process and returns.
+/// Prints `up` to stderr and sleeps, in a new session unless `group` is `in-group`. If `group` is
+/// `orphan`, starts another process that prints and sleeps, and returns.
 fn linger(group: &str, seconds: &str) -> Result<i32, String> {
     if group != "in-group" {
         rustix::process::setsid().map_err(|error| error.to_string())?;

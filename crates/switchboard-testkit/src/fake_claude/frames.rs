@@ -85,7 +85,7 @@ pub(super) fn cancel(id: &str) -> Value {
     json!({"type": "control_cancel_request", "request_id": id})
 }
 
-/// The response to a control request of the host. A null payload is not sent.
+/// The response to a control request of the host. If the payload is null, the response has none.
 pub(super) fn response(request: &Value, outcome: Result<Value, String>) -> Value {
     let id = request.get("request_id").cloned().unwrap_or_default();
     let response = match outcome {

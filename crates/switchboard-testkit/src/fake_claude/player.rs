@@ -24,7 +24,7 @@ const TIMEOUT_CODE: i32 = 70;
 /// Number of bytes per write of a long line.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Stops the steps; the program exits with this code.
+/// The error that stops the script: the fake CLI exits with this code.
 struct Exit(i32);
 
 /// Runs the script in [`FAKE_CLAUDE_VARIABLE`] and returns the exit code.
@@ -150,8 +150,8 @@ impl Player {
         }
     }
 
-    /// Returns the next message from stdin. `what` describes the message that is waited for, in the
-    /// error after a timeout. The end of stdin ends the program with code 0.
+    /// Returns the next message from stdin. After a timeout, the error message contains `what`, a
+    /// description of the expected message. The end of stdin ends the program with code 0.
     fn next(&mut self, what: &str) -> Result<Value, Exit> {
         match self.stdin.next(Instant::now() + STEP_TIMEOUT) {
             StdinEvent::Message(message) => Ok(message),

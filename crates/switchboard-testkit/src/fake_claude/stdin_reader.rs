@@ -34,7 +34,7 @@ pub(super) struct StdinReader {
 }
 
 impl StdinReader {
-    /// Starts the reading thread, which also copies every line to `record`.
+    /// Starts the thread that reads stdin, queues the messages and copies every line to `record`.
     pub(super) fn open(mut record: Option<File>) -> Arc<Self> {
         let stdin = Arc::new(Self::default());
         let reader = Arc::clone(&stdin);

@@ -15,7 +15,7 @@ pub enum Turn {
         /// The error message.
         message: String,
     },
-    /// The start of a message. The rest is never sent, and the connection stays open.
+    /// Only the start of a message. The server sends nothing more, and the connection stays open.
     Hang,
     /// A reset of the connection before the first byte of a response.
     Reset,

@@ -251,7 +251,7 @@ impl Connection {
                 RawStep::SendRepeated { bytes, times } => {
                     for chunk in RepeatedBytes::of(bytes, *times).iter() {
                         self.sender.send(chunk).await?;
-                        // Yield: the reader may run on the same thread.
+                        // Yield, because the client may run on the same thread.
                         tokio::task::yield_now().await;
                     }
                 }

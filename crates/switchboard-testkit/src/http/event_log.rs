@@ -192,10 +192,10 @@ impl Drop for EventLogReader {
 pub(super) struct ResponseStream {
     /// The stream of the response.
     pub(super) own: Arc<EventLog>,
-    /// The stream for notifications, and for messages after the end of `own`. `None`: they are not
-    /// sent.
+    /// The stream for notifications, and for messages after the end of `own`. `None`: the server
+    /// drops such messages.
     pub(super) notifications: Option<Arc<EventLog>>,
-    /// If true, other handlers write to `own` too, so it stays open when this handler ends.
+    /// If true, other handlers write to `own` too, so `own` stays open when this handler ends.
     pub(super) is_shared: bool,
 }
 

@@ -210,8 +210,8 @@ impl Fault {
 pub(super) enum FaultTrigger {
     /// Right after a connection was accepted.
     Accepted,
-    /// After half of a body with a `Content-Length`, or after each chunk of a chunked body, was
-    /// read.
+    /// While the body is read: at half of a body with a `Content-Length`, or after each chunk of a
+    /// chunked body.
     InBody,
     /// After a complete request was read.
     Read,
@@ -245,7 +245,7 @@ impl ArmedFaults {
     }
 
     /// Returns the oldest fault that occurs now: at this trigger, for a request with one of these
-    /// names. Counts the occurrence and removes the fault after its last one.
+    /// names. Counts the occurrence, and removes the fault if this was its last occurrence.
     pub(super) fn take(&mut self, trigger: FaultTrigger, names: &[String]) -> Option<Fault> {
         let mut triggered = None;
         for (index, fault) in self.0.iter_mut().enumerate() {

@@ -1,7 +1,8 @@
-//! A TCP proxy that breaks connections by a plan derived from a seed.
+//! A TCP proxy that breaks connections according to a plan, which is usually derived from a seed.
 //!
-//! The proxy does not parse HTTP. Invariant: the plan of the n-th connection depends only on the
-//! seed and on n. What a plan does to a test also depends on the timing of client and server.
+//! The proxy does not parse HTTP. Invariant: a seeded plan of the n-th connection depends only on
+//! the seed and on n. The effect of a plan on a test also depends on the timing of client and
+//! server.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,8 +21,8 @@ use super::WAIT_TIMEOUT;
 
 /// Maximum number of bytes that one read from a socket returns.
 const READ_BYTES: usize = 64 * 1024;
-/// Only this many bytes of a direction are forwarded in the small writes of a plan. Longer
-/// transfers in small writes would take too long.
+/// Number of bytes per direction to which `write_bytes` of the plan applies. Later bytes are
+/// forwarded in large writes, because a long transfer in small writes takes too long.
 const SMALL_WRITES_UNTIL: usize = 4 * 1024;
 /// The longest delay that a seed can produce, in milliseconds. It is short because it passes in
 /// real time.
@@ -54,7 +55,7 @@ pub enum FaultKind {
     Close,
     /// Both directions of the connection end with a reset.
     Reset,
-    /// The direction of the fault ends; the other continues.
+    /// The direction of the fault ends; the opposite direction continues.
     HalfClose,
     /// No bytes are forwarded for this long, then the direction continues.
     Delay(Duration),
@@ -172,8 +173,8 @@ impl fmt::Debug for ProxyState {
 
 impl FaultProxy {
     /// Starts a proxy in front of the server at `upstream`, with plans from
-    /// [`ConnectionPlan::from_seed`]. Connections are counted from the start of the proxy, even
-    /// while it is not armed.
+    /// [`ConnectionPlan::from_seed`]. Connections are counted from the start of the proxy,
+    /// including those that it accepts while no faults are armed.
     pub async fn seeded(upstream: SocketAddr, seed: u64, reach: usize) -> Self {
         Self::start(upstream, move |connection| {
             ConnectionPlan::from_seed(seed, connection, reach)
@@ -214,7 +215,8 @@ impl FaultProxy {
         self.address
     }
 
-    /// Returns the URL of the server with its address replaced by that of the proxy.
+    /// Returns the URL `of_server` with the address of the server replaced by the address of the
+    /// proxy.
     pub fn url(&self, of_server: &str) -> String {
         let upstream = self.state.upstream.to_string();
         of_server.replace(&upstream, &self.address.to_string())
@@ -348,7 +350,7 @@ struct Forwarder<'a> {
     plan: DirectionPlan,
     /// Number of bytes forwarded while the proxy was armed.
     passed: usize,
-    /// Number of bytes forwarded, armed or not.
+    /// Number of all bytes forwarded, also while the proxy was not armed.
     total: usize,
     end: &'a watch::Sender<Option<ConnectionEnd>>,
 }
@@ -401,8 +403,8 @@ impl Forwarder<'_> {
                 Err(_) => return DirectionEnd::EndBoth(ConnectionEnd::Reset),
             };
             let mut bytes = part.get(..read).unwrap_or_default();
-            // The proxy may have been armed during the read. Then the read may have returned
-            // more bytes than the fault lets pass.
+            // The proxy may have been armed during the read. In that case, the read may have
+            // returned more bytes than the fault lets pass.
             while let Some((left, _)) = self.fault()
                 && left < bytes.len()
             {

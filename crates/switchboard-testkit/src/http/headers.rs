@@ -15,7 +15,8 @@ const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
 const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// Returns the error response to a POST with wrong `Accept` or `Content-Type`, if it has one.
+/// Returns the error response to a POST whose `Accept` or `Content-Type` is wrong; `None` if both
+/// are right.
 pub(super) fn reject_post(received: &ReceivedRequest) -> Option<CannedResponse> {
     if !accepts(received, "application/json") || !accepts(received, "text/event-stream") {
         return Some(CannedResponse::empty(406));
@@ -29,8 +30,8 @@ pub(super) fn accepts(received: &ReceivedRequest, media_type: &str) -> bool {
     accepted.contains(media_type) || accepted.contains("*/*")
 }
 
-/// Returns the error response to a request whose `MCP-Protocol-Version` a legacy-era server does
-/// not support.
+/// Returns an error response if a legacy-era server does not support the `MCP-Protocol-Version` of
+/// the request.
 pub(super) fn reject_version(
     received: &ReceivedRequest,
     request: &Request,

@@ -313,14 +313,14 @@ impl<'s> RawConnection<'s> {
     ) -> Result<(), ConnectionOver> {
         for chunk in RepeatedBytes::of(bytes, times).iter() {
             self.send(chunk).await?;
-            // Yield: the reader may run on the same thread.
+            // Yield, because the client may run on the same thread.
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 }
 
-/// Bytes to send repeatedly, grouped into chunks for few writes.
+/// Bytes to send repeatedly, grouped into chunks to reduce the number of writes.
 pub(super) struct RepeatedBytes {
     chunk: Vec<u8>,
     /// How often `chunk` is sent before `rest`; `None`: unlimited.

@@ -204,8 +204,8 @@ impl RequestReader {
         }
     }
 
-    /// Waits until the client closes its end. If the client sends another byte first, this never
-    /// completes.
+    /// Waits until the client closes its end. If the client sends another byte first, the future
+    /// never completes.
     pub(crate) async fn closed(&mut self) {
         let mut byte = [0];
         if let Ok(1..) = self.reader.peek(&mut byte).await {

@@ -19,7 +19,7 @@ use super::session::Session;
 use crate::script::{Era, Script};
 use crate::scripted::{Request, ScriptDriver, SharedState};
 
-/// Maximum number of received bytes that are recorded. Later bytes are not.
+/// Maximum number of received bytes that are recorded. Bytes received later are not recorded.
 const MAX_RECORDED_BYTES: usize = 64 * 1024 * 1024;
 /// How often the server retries to bind a port that was just released, and the pause before each
 /// retry.
@@ -56,7 +56,7 @@ struct Settings {
     retry: Option<Duration>,
 }
 
-/// Counts an open connection or stream from its creation until it is dropped.
+/// Counts one connection or stream as open for as long as this guard exists.
 #[derive(Debug)]
 pub(super) struct OpenGuard {
     state: Arc<HttpServerState>,
@@ -242,8 +242,9 @@ impl HttpServerState {
         self.script.era == Era::Modern
     }
 
-    /// Returns whether the script has its own behaviour for a `server/discover` probe without a
-    /// session. Other requests without a session are rejected.
+    /// Returns whether the request is a `server/discover` probe and the script defines how to
+    /// handle it. The server accepts such a probe without a session and rejects all other requests
+    /// without one.
     pub(super) fn handles_probe(&self, request: &Request) -> bool {
         let has_probe_fault = matches!(
             self.script.era,

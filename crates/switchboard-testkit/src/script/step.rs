@@ -46,8 +46,8 @@ pub enum Step {
     /// Responds with a tool result that makes the response line exactly this many bytes long,
     /// without the line feed.
     ReplyOfSize(usize),
-    /// Responds with the client's response to the last [`Step::Request`] that waited, as the text
-    /// of a tool result.
+    /// Responds with a tool result whose text is the client's response to the last
+    /// [`Step::Request`] that waited for one.
     ReplyWithResponse,
 
     /// Writes a line verbatim to the client.
@@ -70,12 +70,13 @@ pub enum Step {
         #[serde(default = "once")]
         repeat: u64,
     },
-    /// Writes the environment of the server to stdout, one `NAME=value` per line. Needs a process.
+    /// Writes the environment of the server to stdout, one `NAME=value` per line. Works only in a
+    /// child process.
     PrintEnv,
     /// Writes a line to stderr.
     Stderr(String),
     /// Writes many bytes to stderr. The next step runs when all bytes are written, so the client
-    /// must read stderr. Needs a process.
+    /// must read stderr. Works only in a child process.
     StderrFlood {
         /// Number of bytes. Absent: unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,25 +131,25 @@ pub enum Step {
     },
     /// Runs steps concurrently with the steps that follow.
     Background(Vec<Step>),
-    /// Runs `steps` only from the n-th message on that the enclosing list of steps handles.
-    /// Messages are counted from 1, separately per key of the script and per process, connection or
-    /// HTTP restart.
+    /// Runs `steps` only if the current message is the n-th or a later one among the messages that
+    /// the enclosing list of steps handles. Messages are counted from 1. Each key of the script has
+    /// its own count, which restarts with every process, connection or HTTP restart.
     After {
         /// The number of the first message for which `steps` run.
         n: u64,
         /// The steps.
         steps: Vec<Step>,
     },
-    /// Runs `steps` only up to the n-th message that the enclosing list of steps handles. The count
-    /// is that of [`Step::After`].
+    /// Runs `steps` only if the current message is the n-th or an earlier one among the messages
+    /// that the enclosing list of steps handles. [`Step::After`] explains how messages are counted.
     Until {
         /// The number of the last message for which `steps` run.
         n: u64,
         /// The steps.
         steps: Vec<Step>,
     },
-    /// Runs `steps` if the marker file does not exist, and creates it first. Concurrent processes
-    /// with the same marker file run `steps` only once.
+    /// Creates the marker file, then runs `steps`. Does nothing if the file exists, so of several
+    /// processes with the same marker file only one runs `steps`.
     Once {
         /// The path of the marker file.
         marker: PathBuf,
@@ -196,17 +197,17 @@ pub enum Step {
     /// Stops reading stdin but keeps it open, so that writes of the client block when the pipe is
     /// full.
     StopReading,
-    /// Writes a line to every inherited file descriptor above 2. Needs a process.
+    /// Writes a line to every inherited file descriptor above 2. Works only in a child process.
     WriteToInheritedFds,
-    /// Ignores SIGTERM from now on. Needs a process.
+    /// Ignores SIGTERM from now on. Works only in a child process.
     IgnoreTerm,
-    /// Stops the process with SIGSTOP until it receives SIGCONT. Needs a process.
+    /// Stops the process with SIGSTOP until it receives SIGCONT. Works only in a child process.
     StopSelf,
     /// Starts a sleeping process that inherits the environment. The next step runs when the new
-    /// process is running. Needs a process.
+    /// process is running. Works only in a child process.
     SpawnChild(Grandchild),
     /// Starts two processes that each start two processes, and so on. The next step runs at once.
-    /// Needs a process.
+    /// Works only in a child process.
     ForkBomb {
         /// Number of generations, which bounds the bomb: n generations are 2^(n+1) - 2 processes.
         generations: u32,
@@ -290,7 +291,8 @@ impl From<HexBytes> for String {
 }
 
 impl Step {
-    /// Returns this step, or the first step nested in it, that works only in a child process.
+    /// Returns the first step that works only in a child process: this step itself, or one nested
+    /// in it.
     pub(crate) fn first_process_step(&self) -> Option<&Self> {
         match self {
             Self::PrintEnv

@@ -165,8 +165,8 @@ impl Step {
         }
     }
 
-    /// Appends one line to the file of this name in a process; in memory, increments the counter of
-    /// this name.
+    /// In a process, appends one line to the file of this name. In memory and over HTTP, increments
+    /// the counter of this name.
     pub fn count(name: impl AsRef<Path>) -> Self {
         Self::Count(name.as_ref().to_string_lossy().into_owned())
     }

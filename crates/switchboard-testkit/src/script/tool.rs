@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-/// A well-formed tool definition. The built-in tools (`echo`, `add`, `sleep`, `set_resource`,
-/// `add_resource`, `remove_resource`, `touch_resources`, `touch_prompts`, `touch_tools`,
-/// `updates_flood` and `research`) get their input schema; any other name accepts any object.
+/// A well-formed tool definition. The built-in tools are `echo`, `add`, `sleep`, `pid`, `env`,
+/// `fds`, `cwd`, `set_resource`, `add_resource`, `remove_resource`, `touch_resources`,
+/// `touch_prompts`, `touch_tools`, `updates_flood`, `counts`, `subscribed` and `research`. A
+/// built-in tool with arguments gets its input schema; any other tool accepts any object.
 pub fn tool(name: &str) -> Value {
     let text = || json!({"type": "string"});
     let (properties, required) = match name {

@@ -44,8 +44,8 @@ impl Catalog {
         self.state.lock().expect("the lock is not poisoned")
     }
 
-    /// Loads the entries of the script. If the script loaded before had equal entries, the current
-    /// entries stay, with all changes made to them.
+    /// Loads the entries of the script. If the previously loaded script had equal entries, the
+    /// current entries stay, with all changes made to them.
     pub(super) fn load(&self, script: &Script) {
         let entries = CatalogEntries {
             resources: script.resources.clone(),
@@ -121,8 +121,9 @@ impl Catalog {
             || templates.any(|template| template_text(template, uri).is_some())
     }
 
-    /// The `contents` that `resources/read` returns for this URI; `None` if no resource or template
-    /// has it. Increments the counter of a resource that changes on each read.
+    /// The `contents` that `resources/read` returns for this URI; `None` if no resource has this
+    /// URI and no template matches it. Increments the counter of a resource that changes on each
+    /// read.
     pub(super) fn read(&self, uri: &str) -> Option<Value> {
         let mut state = self.state();
         let State {

@@ -41,7 +41,8 @@ pub(super) enum DefaultResponse {
         time: Duration,
         result: Value,
     },
-    /// Acknowledges a `subscriptions/listen` with this filter, then waits until it ends.
+    /// Acknowledges a `subscriptions/listen` request with this filter, then waits until the request
+    /// ends.
     Listen {
         filter: Value,
     },
@@ -90,7 +91,8 @@ impl DefaultResponse {
     }
 }
 
-/// Handles a notification. Only `notifications/cancelled` has an effect: it cancels the request.
+/// Handles a notification. Only `notifications/cancelled` has an effect: it cancels the request
+/// with the id `requestId`.
 pub(super) fn handle_notification(state: &ServerState, notification: &Request) {
     if notification.method == "notifications/cancelled"
         && let Some(id) = notification.params.get("requestId")

@@ -49,9 +49,9 @@ impl ScriptDriver {
         defaults::is_modern(&self.state.script(), request)
     }
 
-    /// Spawns the handler of a request, which calls `output.finish()` at its end. `scope` is the id
-    /// of the client's session and distinguishes requests with equal ids. The receiver completes
-    /// when the handler starts.
+    /// Spawns the handler of a request. The handler calls `output.finish()` when it ends. `scope`
+    /// is the id of the client's session and distinguishes requests with equal ids. The returned
+    /// receiver completes when the handler starts.
     pub(crate) fn start_request(
         &self,
         scope: &str,

@@ -420,8 +420,8 @@ impl ServerState {
         Ok(())
     }
 
-    /// Spawns a tokio task for each resource that changes periodically. It increments the counter
-    /// of the resource and notifies the subscribers.
+    /// Spawns a tokio task for each resource that changes periodically. Once per period, the task
+    /// increments the counter of its resource and notifies the subscribers.
     pub(super) fn start_clocks(self: &Arc<Self>) {
         for (uri, period) in self.platform.catalog().clocks() {
             let state = Arc::clone(self);

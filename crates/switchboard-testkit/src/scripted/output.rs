@@ -1,4 +1,5 @@
-//! Where a handler writes if its server does not write to stdout, such as an HTTP server.
+//! The output of a handler whose server does not write to stdout, for example a handler of an HTTP
+//! server.
 
 use std::fmt;
 use std::pin::Pin;
@@ -24,7 +25,7 @@ pub(crate) trait HandlerOutput: fmt::Debug + Send + Sync {
     fn put(&self, chunk: Chunk) -> WriteFuture<'_>;
     /// Queues output that belongs to no request.
     fn put_notification(&self, chunk: Chunk) -> WriteFuture<'_>;
-    /// Marks the output as complete when the handler has ended.
+    /// Marks the output as complete. Called when the handler has ended.
     fn finish(&self);
     /// Discards all later output.
     fn close(&self);

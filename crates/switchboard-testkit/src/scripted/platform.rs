@@ -20,8 +20,8 @@ use super::server_handle::ServerHandle;
 use super::state::ServerState;
 use crate::script::Grandchild;
 
-/// How a scripted server reaches its surroundings. In a child process, these are the process and
-/// its files; in memory, the state that the server shares with the test.
+/// What a scripted server can observe and change besides its two streams: in a child process, the
+/// process and files; in memory, the state that the server shares with the test.
 #[derive(Debug)]
 pub struct Platform(PlatformKind);
 
@@ -36,8 +36,8 @@ enum PlatformKind {
     },
     Memory {
         shared: Arc<SharedState>,
-        /// The number of this connection or HTTP run, counted from 1. It is used where a child
-        /// process has its pid.
+        /// The number of this connection or HTTP run, counted from 1. It takes the place of the pid
+        /// of a child process.
         ordinal: usize,
     },
 }

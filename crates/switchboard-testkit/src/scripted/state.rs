@@ -50,8 +50,8 @@ pub(super) struct ServerState {
     tasks: Mutex<JoinSet<()>>,
     mutable: Mutex<MutableState>,
     pub(super) listeners: Mutex<Listeners>,
-    /// Held while a listen request is acknowledged and registered, so that no notification is lost
-    /// in between.
+    /// Held while a listen request is acknowledged and registered. A notification is sent only
+    /// while this lock is free, so the new listener does not miss it.
     pub(super) ack_lock: tokio::sync::Mutex<()>,
     /// The number in the id of the last request that the server sent to the client.
     last_request: AtomicU64,
@@ -131,7 +131,7 @@ impl ServerState {
         self.write(format!("{line}\n").as_bytes(), 1).await
     }
 
-    /// Writes bytes `times` times without other output in between.
+    /// Writes bytes `times` times, without other output between the repetitions.
     pub(super) async fn write(&self, bytes: &[u8], times: u64) -> Result<(), StepsStopped> {
         let mut output = self.output.lock().await;
         let writer = output.as_mut().ok_or(StepsStopped)?;
@@ -161,7 +161,7 @@ impl ServerState {
         self.stdin_mode.send_replace(StdinMode::Ignored);
     }
 
-    /// Waits until the script closes stdin or stops reading it, and returns which.
+    /// Waits until the script closes stdin or stops reading it, and returns the new mode.
     pub(super) async fn stdin_stopped(&self) -> StdinMode {
         let mut stdin_mode = self.stdin_mode.subscribe();
         match stdin_mode

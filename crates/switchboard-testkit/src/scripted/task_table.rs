@@ -23,7 +23,8 @@ pub(super) struct TaskTable(Mutex<TaskTableState>);
 struct TaskTableState {
     tasks: Vec<Task>,
     last_number: u64,
-    /// When the first task was created, from which the timestamps of all tasks are computed.
+    /// The time at which the first task was created. The timestamps of all tasks are computed
+    /// relative to this time.
     first_created: Option<Instant>,
 }
 
@@ -65,7 +66,7 @@ enum Status {
     Cancelled,
 }
 
-/// What a client waiting for a task has to do or gets.
+/// The state of a task, for a client that waits for its result.
 #[derive(Debug)]
 pub(super) enum TaskProgress {
     /// The task is working; its next step takes this long.
@@ -188,7 +189,8 @@ impl TaskTable {
         true
     }
 
-    /// Cancels a task. Returns whether it had not ended before; `None` if the id is unknown.
+    /// Cancels a task. Returns true if the call cancelled the task, false if the task had already
+    /// ended, and `None` if the id is unknown.
     pub(super) fn cancel(&self, id: &str) -> Option<bool> {
         let mut table = self.table();
         let task = table.find(id)?;
@@ -229,7 +231,7 @@ impl Task {
         Duration::from_millis(self.options.poll_ms.unwrap_or(1).max(1))
     }
 
-    /// Converts the time since the last call into steps, if tasks advance by time.
+    /// Converts the time since `unapplied_since` into steps, if tasks advance by time.
     fn apply_elapsed(&mut self) {
         let step_time = self.step_time();
         while self.options.advance_by_time

@@ -11,19 +11,19 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Evaluations per location above this are not counted exactly.
+/// A cost of this many evaluations per location, or more, counts as infinite.
 const MAX_EVALUATIONS_PER_LOCATION: u64 = 1_000_000;
 /// Maximum number of subschemas that the estimate visits.
 const MAX_ESTIMATE_STEPS: usize = 200_000;
 /// Maximum recursion depth of the estimate.
 const MAX_RECURSION: usize = 400;
 /// The cost is estimated for values of these depths. The depth of a value is rounded up to the next
-/// one.
+/// of them; a deeper value is not validated.
 const VALUE_DEPTHS: [usize; 5] = [2, 8, 16, 32, 128];
-/// Maximum number of evaluations of one validation. They take some tens of milliseconds.
+/// Maximum number of evaluations in one validation. This many take some tens of milliseconds.
 const MAX_EVALUATIONS: u64 = 5_000_000;
 
-/// Keywords with subschemas for the same location of the value.
+/// Keywords whose subschemas apply to the value itself, not to its members or elements.
 const SAME_LOCATION_KEYWORDS: [&str; 9] = [
     "allOf",
     "anyOf",
@@ -35,7 +35,7 @@ const SAME_LOCATION_KEYWORDS: [&str; 9] = [
     "dependentSchemas",
     "dependencies",
 ];
-/// Keywords with subschemas for the members or elements of the value.
+/// Keywords whose subschemas apply to the members or elements of the value.
 const CHILD_KEYWORDS: [&str; 9] = [
     "patternProperties",
     "additionalProperties",
@@ -47,7 +47,8 @@ const CHILD_KEYWORDS: [&str; 9] = [
     "contains",
     "contentSchema",
 ];
-/// Keywords with subschemas for members or elements, of which at most one applies to each.
+/// Keywords whose subschemas apply to the members or elements of the value, at most one subschema
+/// to each member or element.
 const EXCLUSIVE_CHILD_KEYWORDS: [&str; 2] = ["properties", "prefixItems"];
 
 /// How often a schema is evaluated per location of a value, for each of [`VALUE_DEPTHS`].
@@ -101,15 +102,15 @@ fn measure(value: &Value, depth: usize) -> (u64, usize) {
 
 struct Estimate<'a> {
     root: &'a Value,
-    /// Results by address of the subschema and remaining depth. `None` while one is computed:
-    /// meeting it again means that the schema refers to itself without end.
+    /// The results, by address of the subschema and remaining depth. A result is `None` while it is
+    /// being computed: if it is needed then, the schema refers to itself without end.
     known: HashMap<(*const Value, usize), Option<u64>>,
     steps: usize,
 }
 
 impl<'a> Estimate<'a> {
-    /// Counts the evaluations of a subschema at one location of a value that is `depth` levels
-    /// deep.
+    /// Counts the evaluations per location if `schema` validates a value that is `depth` levels
+    /// deep. Returns `None` if the schema refers to itself without end.
     fn evaluations(&mut self, schema: &'a Value, depth: usize, recursion: usize) -> Option<u64> {
         let Value::Object(keywords) = schema else {
             return Some(1);
@@ -151,13 +152,14 @@ impl<'a> Estimate<'a> {
         Some(total)
     }
 
-    /// Counts the evaluations of a `$ref` inside the schema. Other references fail to compile.
+    /// Counts the evaluations of the subschema that a `$ref` refers to by JSON pointer. A reference
+    /// without `#` counts as a reference to the whole schema.
     fn reference(&mut self, target: &str, depth: usize, recursion: usize) -> Option<u64> {
         let root = self.root;
         let pointer = target.strip_prefix('#').unwrap_or_default();
         match root.pointer(&pointer.replace("%25", "%")) {
             Some(schema) => self.evaluations(schema, depth, recursion + 1),
-            // References by name (`$anchor`, `$id`) are not resolved here, so assume the worst.
+            // References by name (`$anchor`) are not resolved here, so assume the worst.
             None => Some(MAX_EVALUATIONS_PER_LOCATION),
         }
     }

@@ -1,8 +1,8 @@
 //! Schemas with simple keywords only: objects of typed properties, as most tools have.
 //!
-//! Checking such a schema needs neither the JSON Schema compiler nor the meta-schemas. Loading
-//! those costs a short-lived program more than its whole call. A schema with any other keyword is
-//! not a [`SimpleSchema`] and is compiled.
+//! Validating against such a schema needs neither the JSON Schema compiler nor the meta-schemas. In
+//! a short-lived program, loading these takes longer than the whole call. A schema with any other
+//! keyword is not a [`SimpleSchema`] and is compiled.
 //!
 //! Invariant: a value that a simple schema accepts is also accepted by the compiled schema. The
 //! opposite does not hold: a rejected value is validated again by the compiled schema.
@@ -16,7 +16,7 @@ pub(super) struct SimpleSchema {
     types: Vec<JsonType>,
     properties: Vec<(String, SimpleSchema)>,
     required: Vec<String>,
-    /// Properties that are not listed are allowed.
+    /// Whether properties that are not in `properties` are allowed.
     allows_additional: bool,
     items: Option<Box<SimpleSchema>>,
     /// The allowed strings (`enum`), if they are listed.
@@ -34,13 +34,14 @@ enum JsonType {
     Object,
 }
 
-/// The dialects in which all keywords below have the same meaning.
+/// The dialects in which all keywords that [`SimpleSchema::parse`] accepts have the same meaning.
 const DIALECTS: [&str; 2] = [
     "https://json-schema.org/draft/2020-12/schema",
     "http://json-schema.org/draft-07/schema#",
 ];
 
-/// Lists are searched linearly. A schema with a longer list is compiled.
+/// Maximum length of the lists of a simple schema, which are searched linearly. A schema with a
+/// longer list is compiled.
 const MAX_LIST: usize = 64;
 
 impl SimpleSchema {
@@ -120,7 +121,7 @@ impl JsonType {
 
     fn matches(self, value: &Value) -> bool {
         match (self, value) {
-            // `1.0` is an integer, too. The compiled schema accepts it.
+            // `1.0` is an integer, too. It is rejected here, and the compiled schema accepts it.
             (Self::Integer, Value::Number(number)) => number.is_i64() || number.is_u64(),
             (Self::Null, Value::Null)
             | (Self::Boolean, Value::Bool(_))

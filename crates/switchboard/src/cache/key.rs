@@ -1,8 +1,8 @@
 //! Computes the cache key of a server: a hash of the name and of the launched program or the URL.
 //!
 //! Invariant: the key changes when the entry launches another program or connects to another
-//! endpoint. It does not change when only the value of a `${VARIABLE}` changes that `env` or
-//! `headers` refers to.
+//! endpoint. It does not change when only the value of a `${VARIABLE}` in `env` or `headers`
+//! changes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -38,7 +38,8 @@ pub fn server_cache_key(spec: &LaunchSpec, working_directory: Option<&Path>) -> 
     Some(key)
 }
 
-/// The parts of the key of a child process: name, command, arguments, variables and directories.
+/// The values from which the key of a stdio server is computed: server name, command, arguments,
+/// environment variables and directories.
 fn program_identity(
     spec: &LaunchSpec,
     config: &StdioConfig,
@@ -59,9 +60,9 @@ fn program_identity(
     parts
 }
 
-/// The parts of the key of a remote server. They begin with the server name and the URL. For a
-/// claude.ai server its id follows, for others the transport, the headers and the TLS files. `None`
-/// for in-process servers.
+/// The values from which the key of a remote server is computed: the server name, the URL, the
+/// transport, the headers, the TLS files and the headers helper. For a claude.ai server, only the
+/// server name, the URL and the id. `None` for in-process servers.
 fn remote_identity(spec: &LaunchSpec) -> Option<Vec<String>> {
     let mut parts = vec![spec.name().to_string()];
     match &spec.config().transport {
@@ -101,13 +102,15 @@ fn unexpanded_env<'a>(
 /// `value`, which is the expanded text.
 fn unexpanded_value<'a>(written: Option<&'a Value>, key: &str, value: &'a Secret) -> &'a str {
     let reference = written.and_then(|members| members.get(key)?.as_str());
-    // `written` comes from the masked entry: it shows references and hides literal values.
+    // `written` comes from the masked entry, in which references are readable and literal values
+    // are masked.
     let reference = reference.filter(|text| text.contains("${"));
     reference.unwrap_or_else(|| value.expose())
 }
 
-/// For the project and local scope, the directory of the config file. For other scopes, the
-/// working directory of the host if `command` is a relative path with a slash, else `None`.
+/// Returns the directory that is a part of the key. For the project and local scope, this is the
+/// directory of the config file. For other scopes, it is the working directory of the host if
+/// `command` is a relative path with a slash, else `None`.
 fn base_directory<'a>(
     spec: &'a LaunchSpec,
     config: &StdioConfig,

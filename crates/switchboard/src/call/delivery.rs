@@ -35,7 +35,7 @@ pub(super) async fn send(
     }
 }
 
-/// Like [`send`], and passes each progress notification to `listener`.
+/// Sends the call once and passes each progress notification to `listener` until the call returns.
 async fn send_with_progress(
     host: &HostState,
     session: &Session,
@@ -59,7 +59,8 @@ async fn send_with_progress(
     outcome
 }
 
-/// The error of a sent call, with the session and the request that are needed to send it again.
+/// An attempt to send a call that failed: its error, and the session and the request with which the
+/// call can be sent again.
 pub(super) struct FailedAttempt<'a> {
     pub(super) error: RequestError,
     pub(super) session: Session,
@@ -133,8 +134,8 @@ async fn session_for_redelivery(
     target.server.next_session(session, until).await
 }
 
-/// Converts the error of a request. `limit` is the time limit of the call, including the time
-/// before the request was sent.
+/// Converts the error of a request. `limit` is the time limit of the whole call, which includes the
+/// wait before the request was sent.
 async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Duration) -> CallError {
     let tool = target.tool.id.clone();
     match error {

@@ -83,7 +83,7 @@ pub enum CallError {
         /// Why the call was not sent.
         reason: String,
         /// The name of the field of [`Limits`](crate::limits::Limits) that the call exceeds. `None`
-        /// if the call was not sent for another reason.
+        /// if `reason` is not an exceeded limit.
         limit: Option<&'static str>,
     },
     /// The server responded with a JSON-RPC error, or with an HTTP error status.

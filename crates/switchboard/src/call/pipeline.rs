@@ -136,8 +136,8 @@ fn check_arguments<'a>(
     arguments_object(arguments).map_err(|violation| invalid(vec![violation]))
 }
 
-/// Evaluates the permission rules, and asks the user if the rules require it. If `approval` already
-/// holds an answer for this watch, uses that answer and does not ask again.
+/// Evaluates the permission rules, and asks the user if the rules require it. For a poll of a
+/// watch, `approval` can hold the answer to an earlier poll. The user is then not asked again.
 async fn check_permission(
     host: &HostState,
     target: &ResolvedTool,
@@ -193,8 +193,8 @@ fn time_limit(
         .map_or(limit, |deadline| remaining(deadline).min(limit))
 }
 
-/// The two permits that a call in flight holds: one of the call slots of its server, and one of the
-/// reserved slots of its server or of the slots of the host.
+/// The two permits that a call in flight holds: a call slot of its server, and either a reserved
+/// slot of its server or a slot of the host.
 type CallSlots<'a> = (SemaphorePermit<'a>, SemaphorePermit<'a>);
 
 /// Waits for a call slot of the server, then for a reserved slot or a slot of the host. In this

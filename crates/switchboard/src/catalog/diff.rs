@@ -77,7 +77,7 @@ impl CatalogDiff {
 type ListOf = fn(&mut CatalogDiff) -> &mut Vec<WireName>;
 
 /// Removes the common prefix and the common suffix of `a` and `b`, comparing pointers only. Usually
-/// the tools of one server changed, and the tools of all others are shared by both snapshots.
+/// only the tools of one server changed, and both snapshots share the tools of all other servers.
 fn trim_common_ends<'a, T>(
     mut a: &'a [Arc<T>],
     mut b: &'a [Arc<T>],

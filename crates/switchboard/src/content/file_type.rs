@@ -40,11 +40,11 @@ pub enum FileType {
     Mp4,
     /// `WebM` video.
     Webm,
-    /// Data of no other type in this list. Saved with the extension `bin`.
+    /// Data of an unrecognized type. Saved with the extension `bin`.
     Unknown,
 }
 
-/// How many leading bytes may consist of white space and the first tag for data to be markup.
+/// Data counts as markup only if its first tag, after white space, ends within this many bytes.
 const MARKUP_SCAN_BYTES: usize = 1024;
 
 impl FileType {

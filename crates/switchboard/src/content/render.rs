@@ -29,8 +29,8 @@ pub fn render_tool_result(
     render_tool_result_from(None, result, limits, store)
 }
 
-/// Like [`render_tool_result`]. With `server`, the descriptions of resource links contain the name
-/// of the server, because a model needs that name to read the resource.
+/// Renders a tool result as [`render_tool_result`] does. If `server` is `Some`, the descriptions of
+/// resource links contain the server name, because a model needs that name to read the resource.
 pub(crate) fn render_tool_result_from(
     server: Option<&ServerName>,
     result: CallToolResult,

@@ -1,7 +1,8 @@
 //! [`HostBuilder`]: collects the servers, rules, limits and options of a host, and starts the host.
 //!
-//! Invariant: only [`HostBuilder::start`] has an effect or returns an error. The other methods keep
-//! the first invalid name or pattern for it, so that a chain of methods needs only one `?`.
+//! Invariant: only [`HostBuilder::start`] has an effect or returns an error. The other methods store
+//! the first invalid name or pattern, and `start` returns the error, so that a chain of methods
+//! needs only one `?`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -71,8 +71,8 @@ impl ProxyUrlError {
 /// Computes the URL of the connector `id` behind the proxy at `proxy_url`.
 ///
 /// Replaces `{id}` and `{server_id}` in the path and the query of `proxy_url` with `id`. Without a
-/// placeholder, appends `id` to the path. If the path is empty, the new path is `/v1/mcp/` and
-/// `id`.
+/// placeholder, appends `id` to the path. If the path is empty, the new path is `/v1/mcp/` followed
+/// by `id`.
 pub(crate) fn proxy_endpoint_url(
     proxy_url: &str,
     id: &str,

@@ -196,7 +196,7 @@ impl Host {
             .await
     }
 
-    /// Requests the tool list of a server now, although the server has not reported a change.
+    /// Requests the tool list of a server now, even if the server has not reported a change.
     /// Returns after the catalog was updated.
     pub async fn refresh_tools(&self, server: &str) -> Result<RefreshOutcome, QueryError> {
         let state = self.state();

@@ -151,7 +151,7 @@ fn is_same_launch(old: &LaunchSpec, new: &LaunchSpec) -> bool {
 
 /// Computes the order of all servers after a reload. Servers that the program added keep their
 /// positions in `order`. The names in `wanted` fill the positions of the current file entries. If
-/// there are more wanted names than such positions, the rest follows the last of these positions.
+/// there are more names than positions, the remaining names follow the last of these positions.
 fn merge_order(
     order: &[ServerName],
     is_from_file: impl Fn(&ServerName) -> bool,

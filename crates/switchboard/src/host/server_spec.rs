@@ -51,11 +51,13 @@ pub(super) struct ServerDefaults {
     pub(super) client_info: Implementation,
     /// The environment variables from which child processes inherit a few.
     pub(super) environment: Arc<Variables>,
-    /// The working directory of child processes without a `cwd`. `None`: that of this process.
+    /// The working directory of child processes whose entry has no `cwd`. If `None`, these child
+    /// processes use the working directory of this process.
     pub(super) working_directory: Option<PathBuf>,
     pub(super) server_cache: Arc<dyn ServerCache>,
     pub(super) wire_tap: Option<Arc<dyn WireTap>>,
-    /// The minimum level of the log messages that the host requests. `None`: requests none.
+    /// The minimum level of the log messages that the host requests. If `None`, the host requests
+    /// no log messages.
     pub(super) log_level: Option<LogLevel>,
     pub(super) retry_mode: RetryMode,
     pub(super) profile: Profile,
@@ -110,7 +112,7 @@ pub(super) struct ServerSpec {
     endpoint: ServerEndpoint,
     /// The initial phase of the server. Only `Phase::Starting` connects at once.
     phase: Phase,
-    /// The startup timeout in the entry. `None`: that of the host.
+    /// The startup timeout in the entry. If `None`, the startup timeout of the host applies.
     startup_timeout: Option<Duration>,
     retries: RetryPolicy,
     cache_key: Option<String>,
@@ -124,7 +126,8 @@ pub(super) struct ServerSpec {
 }
 
 impl HostInner {
-    /// Creates the server of an approved entry. If the entry cannot be used, its phase is `Failed`.
+    /// Creates the spec of a server from an approved entry. If the entry cannot be used, the initial
+    /// phase of the server is `Failed`.
     pub(super) fn spec_for_launch(&self, spec: &LaunchSpec, sequence: u64) -> ServerSpec {
         let config = spec.config();
         let defaults = &self.defaults;
@@ -137,8 +140,8 @@ impl HostInner {
             _ if config.disabled => Phase::Off {
                 reason: disabled_reason(spec.name(), spec.disabled_by()),
             },
-            // The process supervisor would reject such an entry too, but only when it starts a
-            // child. Failing here puts the reason into the status.
+            // The profile does not allow this entry. The process supervisor would reject it too,
+            // but only when it starts a child. Failing here puts the reason into the status.
             (Err(ban), _) => Phase::Failed(FailureReason {
                 error: ban.to_string(),
                 hint: None,
@@ -173,8 +176,8 @@ impl HostInner {
         }
     }
 
-    /// Creates the server of an entry of a config file. If `decision` does not allow the launch,
-    /// the server has no endpoint, and its phase says why.
+    /// Creates the spec of a server from an entry of a config file. If `decision` does not allow
+    /// the launch, the server has no endpoint, and its phase says why.
     pub(super) fn spec_for_entry(
         &self,
         entry: &ServerEntry,
@@ -209,7 +212,7 @@ impl HostInner {
         self.default_spec(settings, ServerEndpoint::None, phase)
     }
 
-    /// Creates a server with a custom transport.
+    /// Creates the spec of a server with a custom transport.
     pub(super) fn spec_for_connector(
         &self,
         name: &ServerName,
@@ -220,7 +223,7 @@ impl HostInner {
         self.default_spec(settings, endpoint, Phase::Starting)
     }
 
-    /// Creates an in-process server.
+    /// Creates the spec of an in-process server.
     pub(super) fn spec_for_instance(
         &self,
         name: &ServerName,
@@ -308,7 +311,8 @@ impl ServerSpec {
         self.settings.key()
     }
 
-    /// Whether the status of `server` now equals the status that this server would start with.
+    /// Whether the current status of `server` equals the initial status of the server that this
+    /// spec describes.
     pub(super) fn has_same_status(&self, server: &ServerHandle) -> bool {
         let settings = server.settings();
         self.phase == server.state().phase
@@ -449,8 +453,8 @@ pub(super) fn describe_entry(entry: &ServerEntry) -> EntryDescription {
     }
 }
 
-/// The directory of the project's config file that contains the entry, in which the host runs the
-/// server. `None` for entries of other scopes.
+/// Returns the directory of the project config file that contains the entry. The host runs the
+/// server in this directory. `None` for entries of other scopes.
 pub(super) fn project_directory(spec: &LaunchSpec) -> Option<PathBuf> {
     let file = spec
         .origin()

@@ -26,7 +26,8 @@ use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
 /// The config entries that [`Host::set_servers`] or [`Host::apply_config`] can replace later.
 #[derive(Default)]
 pub(super) struct ConfiguredServers {
-    /// The entries that [`Host::connect`] and [`Host::set_servers`] added. Scope `dynamic`.
+    /// The entries that [`Host::connect`] and [`Host::set_servers`] added. They have the scope
+    /// `dynamic`.
     pub(super) from_code: BTreeMap<ServerName, LaunchSpec>,
     /// The entries of config files.
     pub(super) from_files: BTreeMap<ServerName, FileEntry>,
@@ -87,11 +88,11 @@ fn reason_suffix(status: &ServerStatus) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Readiness {
-    /// Until one server is connected. Also ends if no server is starting any more.
+    /// One server is connected, or no server is starting any more.
     First,
-    /// Until no server is starting any more: each is connected, has failed or starts later.
+    /// No server is starting any more: each is connected, has failed or starts later.
     All,
-    /// Until none of these servers is starting any more. Ignores unknown names.
+    /// None of the servers with these names is starting any more. Unknown names are ignored.
     Servers(Vec<ServerName>),
 }
 
@@ -117,8 +118,8 @@ impl Host {
         Ok(self.find_server(name)?.details(&self.catalog()))
     }
 
-    /// Waits until no server that `readiness` selects is starting any more. Such a server is
-    /// connected, has failed, or has not been started. Has no timeout of its own.
+    /// Waits until the condition `readiness` is met. A server that is not starting is connected,
+    /// has failed, or has not been started. This method has no timeout.
     pub async fn wait_for(&self, readiness: Readiness) {
         let mut servers = self.state().servers_in_order();
         if let Readiness::Servers(names) = &readiness {
@@ -151,8 +152,8 @@ impl Host {
         self.require_connected(&server)
     }
 
-    /// Removes a server. When this method returns, the catalog no longer has the tools of the
-    /// server, and its process has exited.
+    /// Removes a server. When this method returns, the tools of the server are no longer in the
+    /// catalog, and the process of the server has exited.
     pub async fn disconnect(&self, name: &str) -> Result<(), ServerError> {
         let server = self.find_server(name)?;
         self.inner.remove_server(&server.settings().name);

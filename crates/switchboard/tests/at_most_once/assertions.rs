@@ -76,8 +76,8 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
         {
             Ok(CallEnding::ErrorResponse)
         }
-        // The server wrote half a response and crashed. A response to another call may follow
-        // on the same line, which makes the line invalid.
+        // The server writes half a response and then crashes. In between, it may write the
+        // response to another call on the same line, which makes the line invalid.
         Some(Err(CallError::InvalidResponse { .. }))
             if once && call.action == ServerAction::CrashMidResponse =>
         {
@@ -87,8 +87,8 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
     }
 }
 
-/// Checks a call without a response. The error of the call may report `Unknown` if the server did
-/// not execute the call, but never `NotSent` if the server received it.
+/// Checks a call without a response. Its error may report `Unknown` although the server did not
+/// execute the call, but must not report `NotSent` if the server received the call.
 fn check_lost_call(
     call: &CallPlan,
     record: &CallRecord,
@@ -115,8 +115,8 @@ fn check_lost_call(
     }
 }
 
-/// Returns the shortest time after which the call may time out: its deadline or the default
-/// timeout.
+/// Returns the shortest time after which the call may time out: the deadline of the call or the
+/// default timeout, whichever is shorter.
 fn min_timeout(call: &CallPlan) -> Duration {
     let deadlines = Deadlines::default();
     let default = deadlines.call.min(deadlines.idle);

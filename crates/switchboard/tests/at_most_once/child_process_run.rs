@@ -18,7 +18,7 @@ use crate::common::child;
 use crate::fault_plan::{CallPlan, ChildPlan};
 use crate::planned_call::make_call;
 
-/// A run that takes longer than this hangs. Longer than any call may take, with slack for a busy
+/// A run that takes longer than this is reported as hanging. No run takes that long, even on a busy
 /// machine.
 const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 /// Name of the file in which the child records the messages it read.

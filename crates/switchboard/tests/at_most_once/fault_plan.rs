@@ -18,7 +18,7 @@ const HANDSHAKE_BYTES: usize = 2_500;
 /// A number of bytes that the pipe between host and server cannot hold. A write of this size blocks
 /// until the reader has read a part of it.
 const ABOVE_PIPE_CAPACITY: usize = 70_000;
-/// A stall longer than every call deadline of these seeds.
+/// A stall that is longer than every call deadline in a plan.
 const LONG_STALL: Duration = Duration::from_secs(90);
 
 /// The plan of one seed with in-memory servers.
@@ -35,8 +35,8 @@ pub(crate) struct ServerPlan {
     era: Era,
     /// The server answers each request before it reads the next one.
     is_serial: bool,
-    /// The faults of each connection, in the order in which the host opens connections. Further
-    /// connections have no faults.
+    /// The faults of each connection, in the order in which the host opens connections. Connections
+    /// after the last entry have no faults.
     pub(crate) connections: Vec<ConnectionPlan>,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct ServerPlan {
 pub(crate) struct ConnectionPlan {
     /// The connection attempt fails.
     pub(crate) is_refused: bool,
-    /// [`Fault::at`] counts bytes from the first call on. If false, it counts from the start of the
-    /// connection.
+    /// If true, [`Fault::at`] counts bytes from the first call on. If false, [`Fault::at`] counts
+    /// bytes from the start of the connection.
     pub(crate) starts_after_handshake: bool,
     /// Written bytes reach the server only when they are flushed.
     pub(crate) is_buffered: bool,
@@ -237,7 +237,7 @@ impl ConnectionPlan {
             ..Self::FAULTLESS
         };
         match rng.u8(..10) {
-            // The connection has no faults. Only the [`ServerAction`] of a call can cause one.
+            // The connection has no faults. Only the [`ServerAction`] of a call can disturb it.
             0 | 1 => {}
             2..=5 => connection.to_server = Some(Fault::in_writes(rng, traffic)),
             6..=8 => connection.to_host = Some(Fault::in_reads(rng, traffic)),

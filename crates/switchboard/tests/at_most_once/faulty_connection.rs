@@ -24,7 +24,7 @@ pub(crate) struct FaultSwitch {
     /// True from the first call on. Faults with `starts_after_handshake` count bytes only while
     /// this is true.
     pub(crate) is_armed: AtomicBool,
-    /// True after all calls have ended. Connections that are opened then have no faults.
+    /// True after all calls have ended. Connections that are opened after that have no faults.
     pub(crate) is_disabled: AtomicBool,
 }
 

@@ -16,7 +16,8 @@ use crate::fault_plan::{CallPlan, SeedPlan};
 use crate::faulty_connection::{FaultSwitch, FaultyConnector};
 use crate::planned_call::{CallResult, make_call};
 
-/// A run in which an operation of the host takes longer than this hangs. In simulated time.
+/// Maximum simulated time for all calls of a run, and for the shutdown of the host. A run that
+/// takes longer is reported as hanging.
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 /// How long a run waits after its last call, so that queued messages reach the server.
 const SETTLE_TIME: Duration = Duration::from_secs(10 * 60);

@@ -51,7 +51,8 @@ impl Files {
         }
     }
 
-    /// Writes these servers into the user config and loads both files.
+    /// Writes these servers into the user config. Returns the config that is loaded from the user
+    /// config and the project config.
     fn write_user_config(&self, servers: &[(&str, Value)]) -> HostConfig {
         write(self.sources().user, servers);
         self.load_config()

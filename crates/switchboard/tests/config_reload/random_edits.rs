@@ -1,8 +1,8 @@
 //! Reload under random edits of config files, with real files and real child processes.
 //!
-//! The test writes a file in several parts and polls the files after each part, on a simulated
+//! The test edits a file in one or more steps and polls the files between the steps, on a simulated
 //! clock. It applies every config that the poller returns. After each poll the host must have
-//! either the servers from before the edit or those from after it, never a mixture.
+//! either the servers from before the edit or the servers from after the edit, never a mixture.
 //! `SWITCHBOARD_SEED=n` runs only seed n.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,8 +61,8 @@ fn chosen_seed() -> Option<u64> {
     Some(seed.parse().unwrap())
 }
 
-/// What happened in all edits. The test requires that `restarted`, `kept` and `with_diagnostics`
-/// are not zero.
+/// Counts over all edits of all seeds. The test requires that `restarted`, `kept` and
+/// `with_diagnostics` are not zero.
 #[derive(Debug, Default)]
 struct EditCounts {
     edits: u32,
@@ -73,7 +73,7 @@ struct EditCounts {
     restarted: usize,
 }
 
-/// The names of the servers of one file, in file order. An edit of a server changes its version.
+/// The name and the version of each server, in file order. An edit of a server changes its version.
 type ServerVersions = Vec<(&'static str, u32)>;
 
 /// One of the two config files.

@@ -5,7 +5,7 @@
 //! healthy servers. It checks that the healthy servers are not affected, nothing hangs, memory
 //! stays within the limit of the case, no connection is left, and the credential of the hostile
 //! server reaches no other server and no message. The name of a case begins with a group and the
-//! number of a behaviour; `HTTP_BEHAVIOURS` and `LEGACY_BEHAVIOURS` list them.
+//! number of a behaviour; `HTTP_BEHAVIOURS` and `LEGACY_BEHAVIOURS` list the behaviours.
 //!
 //! Two modules are not table-driven: `matrix` combines credentials with every kind of redirect, and
 //! `many_servers` lets many servers fail at the same time.
@@ -35,8 +35,8 @@ mod timeouts;
 
 use std::collections::BTreeSet;
 
-/// Group h: what a hostile HTTP server does. Missing numbers were never assigned, or other tests
-/// cover them (OAuth logins, HTTP/2, unit tests of the HTTP client).
+/// Group h: what a hostile HTTP server does. A missing number was never assigned, or other tests
+/// cover its behaviour (OAuth logins, HTTP/2, unit tests of the HTTP client).
 const HTTP_BEHAVIOURS: [(u8, &str); 30] = [
     (1, "endless response bodies"),
     (2, "endless error bodies"),

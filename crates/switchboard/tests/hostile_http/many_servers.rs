@@ -107,8 +107,8 @@ async fn busy_server(attempts: Attempts) -> (SocketAddr, JoinSet<()>) {
 }
 
 /// Checks the first two rounds of reconnects over sockets, in real time. On a busy machine,
-/// attempts that were due at different times may happen together. The test uses twice the number of
-/// servers, so that a few of these do not fail it.
+/// attempts that were due at different times may happen together. The test starts `2 * SERVERS`
+/// servers, so that a few such attempts do not make it fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reconnects_are_spread_over_sockets() {
     let _guard = lock_process().await;

@@ -8,7 +8,7 @@ use switchboard_testkit::http::Fault;
 
 use crate::table::{Case, Start, error_response, text};
 
-/// Redirects calls of `work` to the other server.
+/// Redirects calls of `work` to the server `other`, which is not in the config.
 fn redirect_to_other(status: u16) -> Case {
     Case::modern()
         .after_connect(move |servers| {

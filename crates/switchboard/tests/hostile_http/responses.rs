@@ -18,7 +18,8 @@ fn with_tool(properties: &Value) -> Case {
         .expects(text("right"))
 }
 
-/// Expects that the host skips the additional tool and adds a note to the server details.
+/// Adds a tool whose input schema has these properties. Expects that the host skips the tool and
+/// adds a note to the server details.
 fn tool_is_skipped(properties: &Value) -> Case {
     with_tool(properties).also_checks(|servers| {
         let details = servers.details();

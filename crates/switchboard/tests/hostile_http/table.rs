@@ -125,7 +125,7 @@ pub(crate) enum SessionAfter {
     Same,
     /// A new session answers the next call.
     New,
-    /// No session is open.
+    /// No session is usable, so the harness makes no further check.
     Ended,
 }
 
@@ -318,7 +318,8 @@ impl Case {
         self
     }
 
-    /// Expects that the session is lost.
+    /// States that the session is lost and not replaced, so the harness does not use it after the
+    /// calls.
     pub(crate) fn stays_disconnected(mut self) -> Self {
         self.session_after = SessionAfter::Ended;
         self

@@ -117,7 +117,7 @@ impl TestHost {
             let script = script.tool("echo").tool("pid");
             builder = builder.launch(launch(name, child(&script, &tag)));
         }
-        // Without this option, the host would retry a server that does not start forever.
+        // If a server does not start, a host without this option would keep retrying forever.
         if case.final_state == FinalState::NotRunning {
             builder = builder.no_reconnect();
         }

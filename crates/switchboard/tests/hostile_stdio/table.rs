@@ -80,9 +80,9 @@ pub(crate) enum FinalState {
     SameProcess,
     /// The host restarts the server, and a new process answers the next call.
     Restarted,
-    /// The process still exists, but no longer responds.
+    /// The process no longer responds, so the harness makes no further check.
     Stuck,
-    /// The server has no process.
+    /// The server cannot be called, so the harness makes no further check.
     NotRunning,
 }
 
@@ -200,7 +200,7 @@ impl Case {
         self
     }
 
-    /// Expects that the process no longer responds.
+    /// States that the process no longer responds, so the harness does not use it after the calls.
     pub(crate) fn becomes_stuck(mut self) -> Self {
         self.final_state = FinalState::Stuck;
         self

@@ -64,8 +64,8 @@ pub(crate) fn check_call(call: &CallPlan, record: &CallRecord) -> Result<CallEnd
     }
 }
 
-/// Checks a call without a result. The error of the call may report `Unknown` if the server did not
-/// execute the call, but never `NotSent` if the server accepted it.
+/// Checks a call without a result. Its error may report `Unknown` although the server did not
+/// execute the call, but must not report `NotSent` if the server accepted the call.
 fn check_lost_call(record: &CallRecord, error: &CallError) -> Result<CallEnding, String> {
     let is_unreceived = record.executed == 0 && record.accepted == 0;
     match (error, error.delivery()) {

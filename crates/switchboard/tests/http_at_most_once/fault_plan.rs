@@ -17,9 +17,10 @@ const MESSAGE_BYTES: usize = 500;
 /// A number of bytes that the socket buffers cannot hold. A write of this size blocks until the
 /// reader has read a part of it.
 const ABOVE_SOCKET_BUFFERS: usize = 3_000_000;
-/// The deadline of calls if the plan may leave a call without a response.
+/// The deadline of the calls of a plan with a fault that can make a call hang.
 const SHORT_DEADLINE: Duration = Duration::from_secs(2);
-/// The deadline of calls in all other plans. No call of these tests takes that long.
+/// The deadline of the calls of a plan without a fault that can make a call hang. No call of
+/// such a plan takes that long.
 const LONG_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The plan of one seed.
@@ -71,7 +72,7 @@ pub(crate) struct CallPlan {
 pub(crate) enum ServerAction {
     Respond,
     RespondLate(Duration),
-    /// Sends a notification first.
+    /// Sends a notification before the response.
     NotifyThenRespond,
 }
 

@@ -14,7 +14,8 @@ use crate::assertions::{CallRecord, EndingCounts, check_call};
 use crate::common::{launch, permissive};
 use crate::fault_plan::{CallPlan, Disruption, SeedPlan};
 
-/// A seed that takes longer than this hangs. Includes slack for a busy machine.
+/// A run that takes longer than this is reported as hanging. No run takes that long, even on a busy
+/// machine.
 const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 /// Delay before the client reopens an interrupted stream.
 const RETRY: Duration = Duration::from_millis(5);

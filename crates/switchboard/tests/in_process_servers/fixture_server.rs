@@ -71,7 +71,7 @@ impl NoteServer {
     }
 }
 
-/// Counts a call in `running` until the call ends and this guard is dropped.
+/// Counts a call in `running` for as long as this guard exists.
 struct RunningCall<'a>(&'a NoteServer);
 
 impl<'a> RunningCall<'a> {

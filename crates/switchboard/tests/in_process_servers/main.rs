@@ -24,7 +24,7 @@ use switchboard::event::Events;
 use switchboard::{Event, Host, Readiness};
 use tokio::time::{sleep, timeout};
 
-/// A step of a test that takes longer than this hangs.
+/// Maximum duration of one step of a test.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts a host in which `server` has the name `b`.

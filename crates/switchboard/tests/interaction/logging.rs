@@ -1,5 +1,5 @@
-//! Log messages of servers: the requested log level, the events that they become, and the rate
-//! limit.
+//! Log messages of servers: the log level that the host requests, the events that report the
+//! messages, and the rate limit.
 
 use serde_json::{Value, json};
 use switchboard::Event;

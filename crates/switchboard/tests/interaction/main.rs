@@ -1,5 +1,5 @@
 //! Requests of servers to users and models, in both protocol eras: elicitation, sampling and roots.
-//! Also log messages, and the limits on all of them.
+//! Also log messages, and the rate limits on requests and log messages.
 
 #![allow(
     clippy::unwrap_used,

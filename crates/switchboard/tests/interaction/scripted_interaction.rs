@@ -196,8 +196,8 @@ pub(crate) async fn response_to(
     call_ask(era, &host, &server).await
 }
 
-/// Calls `ask` and returns the `result` or `error` that the server received. For a modern server,
-/// an error is the error of the call.
+/// Calls `ask` and returns the `result` or `error` that the server received. A modern server
+/// receives no `error`: the call fails instead, and this function returns the error of the call.
 pub(crate) async fn call_ask(era: Era, host: &Host, server: &MemoryServer) -> Value {
     let output = host.call("mcp__s__ask", json!({})).await;
     match era {

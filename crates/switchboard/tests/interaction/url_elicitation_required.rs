@@ -59,8 +59,8 @@ fn server_requiring_urls(elicitations: &Value, later: Vec<Step>) -> MemoryServer
 
 #[tokio::test(start_paused = true)]
 async fn call_is_retried_after_completion() {
-    // The user takes two hours for each of the two URLs. The completion of the second URL arrives
-    // one minute after that.
+    // The user takes two hours for each of the two URLs. One minute after the user has answered
+    // both, the server reports the completion of the second URL.
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let later = vec![
         Step::delay(hours(1)),

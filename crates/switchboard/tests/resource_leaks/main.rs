@@ -141,7 +141,8 @@ async fn drop_while_connecting(number: u32, config: ServerConfig) {
     assert!(ready.await.is_err());
 }
 
-/// Varies from before the spawn to after the first request.
+/// Returns a delay that varies with `number`. A short delay ends before the host has spawned the
+/// child, a long delay ends after the host has sent the first request.
 fn varying_delay(number: u32) -> Duration {
     Duration::from_micros(u64::from(number % 37) * 250)
 }

@@ -1,6 +1,7 @@
 //! Resources of this process: descriptors, threads, tasks, children, memory.
 //!
-//! A reading counts the resources that exist at that moment. Needs Linux's `/proc`.
+//! A reading counts the resources that exist at that moment. It works only on Linux, because it
+//! uses `/proc`.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -34,9 +35,9 @@ impl ResourceCounts {
         }
     }
 
-    /// Waits until the tasks and children of the warm-up rounds have ended, then counts. `self` is
-    /// the count before the first round. A running host keeps one more thread, which spawns
-    /// children.
+    /// Waits until the tasks and children of the warm-up rounds have ended, and returns the counts
+    /// after that. `self` holds the counts from before the first round. One additional thread is
+    /// allowed, because a running host keeps a thread that spawns children.
     pub(crate) async fn wait_until_settled(self) -> Self {
         let is_settled = |now: &Self| {
             now.children == 0 && now.tasks == self.tasks && now.threads <= self.threads + 1
@@ -49,7 +50,7 @@ impl ResourceCounts {
         now
     }
 
-    /// Waits until no count is above `self`.
+    /// Waits until no count is greater than the same count in `self`.
     pub(crate) async fn wait_until_released(self) {
         let is_released = |now: &Self| {
             now.descriptors <= self.descriptors

@@ -224,7 +224,8 @@ async fn change_events_are_rate_limited() {
         events_seen += 1;
         event = tokio::time::timeout(Duration::from_secs(1), next_change(&mut events)).await;
     }
-    // At most ten events per second, and one more for each kind.
+    // At most ten events per second, and three more: one at the start, and one for each of the two
+    // kinds after the flood.
     let max = duration.as_millis() / 100 + 3;
     assert!(
         (1..=max).contains(&events_seen),

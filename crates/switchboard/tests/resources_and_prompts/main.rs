@@ -241,7 +241,7 @@ async fn repeated_crash_stops_retries() {
     assert_eq!(server.received_with("resources/read").len(), 2);
 }
 
-/// Returns one root.
+/// An `Interaction` that offers one root to every server.
 struct OneRoot;
 
 impl Interaction for OneRoot {

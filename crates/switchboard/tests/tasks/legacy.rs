@@ -21,7 +21,7 @@ fn task_state(status: &str) -> Step {
     Step::Reply(task_json(status, status))
 }
 
-/// Like `task_state`, with a poll interval of 50 ms.
+/// A reply with a task that has this status and a poll interval of 50 ms.
 pub(super) fn task_state_soon(status: &str) -> Step {
     let mut task = task_json(status, status);
     task["pollInterval"] = json!(50);

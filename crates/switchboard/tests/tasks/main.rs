@@ -91,7 +91,7 @@ async fn call_work(host: &Host) -> Result<Output, CallError> {
     host.call(WORK, json!({"a": 1})).await
 }
 
-/// Calls the tool and also returns the messages of its progress notifications.
+/// Calls the tool `work`. Returns the outcome and the messages of the progress notifications.
 async fn call_work_with_progress(host: &Host) -> (Result<Output, CallError>, Vec<String>) {
     let messages = Mutex::new(Vec::new());
     let record = |progress: Progress| messages.lock().unwrap().extend(progress.message);

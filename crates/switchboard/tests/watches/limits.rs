@@ -35,7 +35,7 @@ async fn number_of_watches_is_limited() {
     host.watch(request()).await.unwrap();
     host.disconnect("b").await.unwrap();
     sleep(TIMEOUT).await;
-    // The ended watches count until their events are drained.
+    // Ended watches count toward the limit until their events are drained.
     let request = || WatchRequest::poll_tool("c", "look", json!({}));
     host.watch(request()).await.unwrap_err();
     assert_eq!(host.drain_watch_events().len(), 3);
@@ -140,7 +140,7 @@ async fn notification_flood_is_coalesced() {
         tokio::join!(flood, healthy_change);
         let seconds = usize::try_from(start_time.elapsed().as_secs()).unwrap();
         sleep(TIMEOUT).await;
-        // At most one read per burst.
+        // The host reads the resource at most once per second of the flood. Four reads are slack.
         let reads = flooding.count("resources/read") - reads;
         assert!((1..=seconds + 4).contains(&reads), "{reads} in {seconds}");
         assert_eq!(host.drain_watch_events(), []);

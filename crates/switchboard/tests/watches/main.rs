@@ -32,7 +32,7 @@ use tokio::time::{sleep, timeout};
 
 const URI: &str = "demo://notes";
 
-/// Longer than any step of these tests takes.
+/// A time that is longer than any step of these tests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the next watch event.

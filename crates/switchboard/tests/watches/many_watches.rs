@@ -23,12 +23,12 @@ const SERVERS: usize = 50;
 const WATCHES_PER_SERVER: usize = 20;
 /// Number of servers that disconnect repeatedly.
 const FLAPPING_SERVERS: usize = 3;
-/// Seconds between two disconnects of such a server. The interval is long enough that the host does
-/// not give up.
+/// Virtual seconds between two disconnects of a flapping server. The interval is so long that the
+/// host does not give up on the server.
 const FLAP_INTERVAL: u32 = 50;
-/// Virtual seconds in CI. A full run takes fifteen minutes.
+/// Duration of the test in CI, in virtual seconds. A full run takes fifteen virtual minutes.
 const CI_SECONDS: u32 = 120;
-/// Seconds before memory is measured first. Caches and pools fill in that time.
+/// Virtual seconds before the first measurement of memory. Caches and pools fill in that time.
 const WARM_UP: u32 = 60;
 
 /// A server that records no requests, so that its own memory does not grow.
@@ -191,8 +191,8 @@ struct SeenEvents {
 }
 
 impl SeenEvents {
-    /// Checks that each event begins with the text at which the previous one ended. So no event is
-    /// lost or repeated.
+    /// Drains the events. Checks that the diff of each event begins with the text at which the
+    /// previous diff of the same watch ended, so that no event is lost or repeated.
     fn drain(&mut self, host: &Host) {
         for event in host.drain_watch_events() {
             let WatchChange::Changed { .. } = event.change else {

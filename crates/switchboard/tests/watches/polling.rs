@@ -93,7 +93,7 @@ async fn poll_failure_is_reported_once_and_backs_off() {
     let calls = server.calls();
     sleep(Duration::from_secs(10 * 60)).await;
     assert_eq!(host.drain_watch_events(), []);
-    // The backoff ends at sixteen times the interval.
+    // The backoff grows to at most sixteen times the interval.
     assert!((5..=12).contains(&(server.calls() - calls)));
     server.write("full");
     sleep(Duration::from_secs(100)).await;

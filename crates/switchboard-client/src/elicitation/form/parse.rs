@@ -7,8 +7,8 @@ use switchboard_wire::text::{for_terminal, one_line};
 
 /// Maximum number of fields. A form with more fields is refused.
 const MAX_FIELDS: usize = 64;
-/// Maximum number of options of one field. A form that exceeds it is refused. Enough for a list of
-/// all countries.
+/// Maximum number of options of one field: enough for a list of all countries. A form that has a
+/// field with more options is refused.
 const MAX_OPTIONS: usize = 512;
 /// Maximum length of a field name, in bytes. A form with a longer name is refused.
 const MAX_NAME_BYTES: usize = 128;

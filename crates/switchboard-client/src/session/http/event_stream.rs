@@ -59,7 +59,7 @@ impl EventStream {
         self.events.reset_for_resume();
     }
 
-    /// Stops parsing events. Returns the body, whose rest was not read.
+    /// Stops parsing events. Returns the body with the part that was not read yet.
     pub(super) fn into_body(self) -> Body {
         self.body
     }

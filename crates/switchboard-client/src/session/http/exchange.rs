@@ -42,7 +42,7 @@ pub(super) const UNTERMINATED_EVENT: &str = "the server sent an event without an
 /// How long the rest of an event stream is read after the response arrived.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A request in flight. Cancels the request if it is dropped while the caller is waiting.
+/// A request in flight. Dropping this value while the caller is waiting cancels the request.
 struct InFlightExchange<'a> {
     session: &'a Arc<StreamableHttpSession>,
     id: u64,
@@ -104,7 +104,8 @@ pub(super) enum StreamMessage {
     Response(Result<RawResult, RequestError>),
     /// Progress that a caller asked for. Not charged to the rate limit.
     RequestedProgress,
-    /// Any other message. It was handled or discarded. Charged to the rate limit.
+    /// A message that is neither the response nor requested progress. It was handled or discarded.
+    /// Charged to the rate limit.
     Unsolicited,
 }
 
@@ -302,8 +303,8 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Requests the events after the last one that arrived. If this connection fails, too, the
-    /// stream stays broken and the next call may resume it.
+    /// Requests the events after the last one that arrived. If the connection for these events
+    /// fails, too, the stream stays broken and the next call may resume it.
     async fn resume(&self, stream: &mut EventStream, failure: &str) -> Result<(), RequestError> {
         match self.open_stream(stream.last_event_id()).await {
             Ok(body) => stream.resume(body),

@@ -20,7 +20,7 @@ use crate::session::peer::JsonRpcSession;
 use crate::session::{Delivery, RequestError, SessionEnd, TransportFailure};
 use switchboard_wire::jsonrpc::RawResult;
 
-/// The session ends after this many consecutive requests failed and may have been executed.
+/// The session ends after this many consecutive requests failed with the delivery *unknown*.
 const MAX_CONSECUTIVE_FAILURES: u32 = 5;
 
 /// Settings of the health checks.
@@ -38,7 +38,7 @@ pub struct Health {
 pub(super) struct HealthMonitor {
     health: Health,
     started_at: Instant,
-    /// Milliseconds from `started_at` to the last success or postponed check.
+    /// Milliseconds from `started_at` to the last success, or to when the check was last postponed.
     last_success: AtomicU64,
     /// Number of failed requests since the last success.
     failures: AtomicU32,
@@ -71,7 +71,8 @@ impl HealthMonitor {
         self.last_success.fetch_max(elapsed, Ordering::Relaxed);
     }
 
-    /// Counts a request as in flight. While one is, a ping that times out does not end the session.
+    /// Counts a request as in flight. While any request is in flight, a ping that times out does
+    /// not end the session.
     pub(super) fn begin_request(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
     }

@@ -20,7 +20,8 @@ use crate::session::{Delivery, RequestError, SessionContext, SessionEnd};
 use switchboard_wire::jsonrpc::RawResult;
 
 /// Maximum number of notifications and responses that are being sent at a time. Further ones are
-/// dropped: a server that sends requests faster than it accepts responses gets no responses.
+/// dropped, so a server that sends requests faster than it accepts responses does not receive all
+/// responses.
 const MAX_PENDING_NOTIFICATIONS: usize = 32;
 /// How long sending one notification may take.
 pub(super) const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);

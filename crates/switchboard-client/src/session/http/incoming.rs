@@ -23,7 +23,8 @@ pub(super) enum IncomingKind {
     Batch(Vec<Bytes>),
     /// Progress that a caller asked for. Not charged to the rate limit.
     RequestedProgress,
-    /// Any other message. It was handled or discarded. Charged to the rate limit.
+    /// A message that needs no further handling, because it was handled or discarded. Charged to
+    /// the rate limit.
     Unsolicited,
 }
 

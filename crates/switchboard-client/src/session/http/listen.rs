@@ -5,7 +5,7 @@
 //! a server without it cannot send change notifications.
 //!
 //! Invariants: a stream that ended is opened again with backoff. If notifications may have been
-//! lost meanwhile, what the stream announces counts as changed.
+//! lost meanwhile, all lists and resources whose changes the stream reports count as changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl StreamableHttpSession {
     }
 
     /// Sends a GET for an event stream. With `last`, requests the events after the event with this
-    /// id, on the stream to which it belongs. Without it, opens a new server-to-client stream.
+    /// id, on the stream to which it belongs. Without `last`, opens a new server-to-client stream.
     pub(super) async fn open_stream(&self, last: Option<&str>) -> Result<Body, RequestError> {
         let headers = || {
             let mut headers = HeaderMap::with_capacity(8);
@@ -313,9 +313,9 @@ impl ListenStream {
         }
     }
 
-    /// Whether notifications may have been lost because no stream was open. That is the case for
-    /// every attempt to open the stream but the first. It is also the case for the first if it took
-    /// longer than [`LISTEN_STREAM_GRACE`]: then requests may have been sent before it.
+    /// Whether notifications may have been lost because no stream was open. True for every attempt
+    /// to open the stream except the first. Also true for the first attempt if it took at least
+    /// [`LISTEN_STREAM_GRACE`]: then requests may have been sent before the stream was open.
     fn had_gap(&mut self, opened_at: Instant) -> bool {
         !std::mem::take(&mut self.is_first) || opened_at.elapsed() >= LISTEN_STREAM_GRACE
     }

@@ -372,7 +372,7 @@ impl Pingable for Sse2024Session {
     }
 }
 
-/// A request in flight. Cancels the request if it is dropped while the caller is waiting.
+/// A request in flight. Dropping this value while the caller is waiting cancels the request.
 struct InFlightPost<'a> {
     session: &'a Arc<Sse2024Session>,
     id: u64,

@@ -1,9 +1,9 @@
 //! Maps an HTTP error status to a request error.
 //!
 //! If the body is a JSON-RPC error, this error is the response of the server. Otherwise the status
-//! decides the delivery: after a 5xx status the server may have executed the request (*unknown*),
-//! after any other it rejected the request (*answered*). Invariant: an error never contains a
-//! credential.
+//! decides the delivery. After a 5xx status, the server may have executed the request (*unknown*).
+//! After any other status, it rejected the request (*answered*). Invariant: an error never contains
+//! a credential.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +25,7 @@ use switchboard_wire::mcp::ErrorObject;
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long reading the body of an error response may take. After that, the body is ignored.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
-/// A longer delay in `Retry-After` is reduced to this.
+/// Maximum delay that is accepted from `Retry-After`. A longer delay is reduced to this one.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads the body of the error response to request `id` and builds the error. `url` is the URL to

@@ -97,8 +97,8 @@ impl StreamableHttpSession {
     }
 
     /// Stores the result of the handshake, starts the health checks and opens the server-to-client
-    /// stream. Waits for the stream, at most [`LISTEN_STREAM_GRACE`], so that the first request
-    /// is sent after it.
+    /// stream. Waits for the stream, at most [`LISTEN_STREAM_GRACE`], so that it is open before the
+    /// first request is sent.
     pub(crate) async fn set_handshake(self: &Arc<Self>, handshake: ServerHello) {
         let is_modern = handshake.version.era() == Era::Modern;
         let list_changes = ListChangeFilter::supported_by(&handshake.capabilities);

@@ -40,7 +40,7 @@ struct SubscriptionTask<'a> {
     /// URIs for which a subscribe or unsubscribe request is in flight.
     in_flight_uris: Uris,
     in_flight: FuturesUnordered<BoxFuture<'a, FinishedRequest>>,
-    /// URIs for which a request may have to be sent, in the order of the requests.
+    /// URIs for which a request may have to be sent, in the order in which to send the requests.
     out_of_sync: VecDeque<Arc<str>>,
 }
 

@@ -12,7 +12,8 @@ use switchboard_wire::decode;
 use switchboard_wire::decode::SubscriptionNotification;
 use switchboard_wire::sync::lock;
 
-/// How many separators of a URI are considered to find its ancestors, counted from its end.
+/// Maximum number of separators at which the ancestors of a URI are looked up, counted from the end
+/// of the URI.
 const MAX_SEPARATORS: usize = 32;
 
 impl Subscriptions {
@@ -93,7 +94,8 @@ impl Subscriptions {
 }
 
 impl SubscriptionState {
-    /// Reports an update of the resource with this URI, or of a part of it.
+    /// Reports an update of the resource with this URI, and of every resource of which it is a
+    /// part.
     pub(super) fn record_update(&self, uri: &str) {
         for uri in uri_and_ancestors(uri) {
             if let Some(subscribed) = self.uris.get(uri) {

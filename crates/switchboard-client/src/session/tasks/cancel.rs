@@ -20,7 +20,8 @@ pub(super) struct CancelTaskOnDrop {
     pub(super) session: Session,
     /// Id of the task.
     pub(super) id: String,
-    /// Whether the task may still be running. The poller clears it when the task has ended.
+    /// Whether the task may still be running. The poller sets this to `false` when the task has
+    /// ended.
     pub(super) maybe_running: bool,
 }
 

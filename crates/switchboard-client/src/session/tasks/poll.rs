@@ -173,8 +173,8 @@ impl<'a> TaskPoller<'a> {
                 Ok(Wake::StillWorking)
             }
             Some(Ok(state)) => self.on_state(session, state).await,
-            // The server rejected the answers. The next poll shows whether it still knows the
-            // task.
+            // The server rejected the answers. The next poll shows whether the server still knows
+            // the task.
             Some(Err(RequestError::ErrorResponse(_))) if is_update => {
                 self.responses = None;
                 self.poll_now = true;

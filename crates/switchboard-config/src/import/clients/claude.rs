@@ -52,7 +52,7 @@ pub(super) static DESKTOP: ClientFormat = ClientFormat {
     url: Remote::Negotiated,
 };
 
-/// The servers for all projects, and those for the current project.
+/// Finds the section with the servers for all projects and the section of the current project.
 fn code_sections<'a>(
     root: &'a RawValue,
     context: &ImportContext<'_>,

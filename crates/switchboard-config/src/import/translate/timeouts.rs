@@ -12,12 +12,12 @@ use crate::text::replace_control_chars;
 /// Maximum timeout of an entry in milliseconds: 24 hours.
 const MAX_MILLIS: f64 = 24.0 * 60.0 * 60.0 * 1000.0;
 
-/// For clients that used milliseconds in older versions: a larger number of seconds is read as
-/// milliseconds.
+/// Maximum number that is read as seconds if older versions of the client used milliseconds. A
+/// larger number is read as milliseconds.
 const MAX_SECONDS: f64 = 3600.0;
 
 impl EntryDraft<'_> {
-    /// Reads a timeout for start and calls, or an object with one of each.
+    /// Reads one timeout for both start and calls, or an object with `startup` and `request`.
     pub(super) fn read_both_timeouts(&mut self, member: &RawMember, unit: Unit) {
         if let RawKind::Object(timeouts) = &member.value.kind {
             for timeout in timeouts {

@@ -173,7 +173,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the handler has written the response or its stream ends.
+    /// Waits until the handler has written the response or the stream has ended.
     async fn wait_for_response(
         &mut self,
         reader: &mut EventLogReader,

@@ -57,7 +57,7 @@ impl Listing {
 
     fn without_private(&self, entry: &Value) -> Value {
         let mut listed = entry.clone();
-        // Tools have no such members and are sent verbatim.
+        // Tools have no private members and are sent verbatim.
         if let (Some(fields), true) = (listed.as_object_mut(), self.key != "tools") {
             fields.retain(|name, _| !PRIVATE.contains(&name.as_str()));
         }

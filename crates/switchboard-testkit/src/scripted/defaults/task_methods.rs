@@ -14,7 +14,7 @@ const MISSING_CAPABILITY: i64 = -32021;
 /// Number of steps of a task if the tool call has no argument `steps`.
 const DEFAULT_STEPS: u64 = 3;
 
-/// Returns whether the capabilities of the server declare tasks in the way of this era.
+/// Returns whether the capabilities of the server declare tasks, in the format of the given era.
 fn has_tasks(state: &ServerState, modern: bool) -> bool {
     let script = state.script();
     let capabilities = &script.capabilities;
@@ -40,8 +40,8 @@ pub(super) fn reject_undeclared() -> DefaultResponse {
     }
 }
 
-/// Calls `research`. It runs as a task if client and server support tasks, otherwise as a tool call
-/// that responds late.
+/// Runs the tool `research`: as a task if client and server support tasks, otherwise as an ordinary
+/// tool call whose response is delayed.
 pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {
     let script = state.script();
     let task_params = request.params.get("task");

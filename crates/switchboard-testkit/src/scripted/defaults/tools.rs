@@ -48,8 +48,8 @@ pub(super) fn call(state: &ServerState, request: &Request, modern: bool) -> Defa
     }
 }
 
-/// Calls a built-in tool that changes the catalog or sends notifications. A client can thereby
-/// trigger changes itself.
+/// Calls a built-in tool through which a client changes the catalog, triggers notifications, or
+/// reads counters and subscriptions. Returns `None` if there is no such tool.
 fn call_catalog_tool(
     state: &ServerState,
     request: &Request,

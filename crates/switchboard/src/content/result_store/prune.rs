@@ -13,7 +13,7 @@ use super::{DirectoryResultStore, ResultHandle, check_private_dir};
 /// The length of the longest extension in [`FileType::extension`](super::FileType::extension).
 const MAX_EXTENSION_LEN: usize = 4;
 
-/// A regular file in the directory whose name has the format that the store uses.
+/// A regular file in the directory of the store. The file name has the format that the store uses.
 struct StoredFile {
     modified: SystemTime,
     bytes: u64,

@@ -61,8 +61,8 @@ impl HostInner {
     }
 
     /// Returns the provider of credentials: the one that the program set for this server, else the
-    /// `headersHelper` of the entry. The headers of the entry are sent as well. Without a provider,
-    /// only they are sent.
+    /// `headersHelper` of the entry. The returned provider also sends the headers of the entry. If
+    /// there is neither, it sends only these headers.
     fn auth_provider(
         &self,
         spec: &LaunchSpec,
