@@ -76,18 +76,17 @@ impl ElicitPrompt {
             // `ElicitMode` is non-exhaustive. A mode that this version cannot show is cancelled.
             _ => Err(QuestionCancelled),
         };
-        if answer.is_err() {
-            self.count_cancelled(&question);
-        }
+        self.count_cancelled(&question, answer.is_err());
         question.end(answer.unwrap_or(ElicitResponse::Cancel))
     }
 
-    /// Counts cancelled elicitations, and interrupts the command at number [`MAX_CANCELLED`] within
-    /// [`CANCEL_WINDOW`]. An elicitation in which the user typed a line resets the count.
-    fn count_cancelled(&self, question: &OpenQuestion) {
+    /// Counts elicitations that the user cancelled without typing a line; any other elicitation
+    /// resets the count. The command is interrupted when [`MAX_CANCELLED`] of them occur within
+    /// [`CANCEL_WINDOW`].
+    fn count_cancelled(&self, question: &OpenQuestion, is_cancelled: bool) {
         let now = Instant::now();
         let mut cancelled = lock(&self.cancelled);
-        if question.has_input {
+        if question.has_input || !is_cancelled {
             return cancelled.clear();
         }
         cancelled.retain(|earlier| now - *earlier < CANCEL_WINDOW);

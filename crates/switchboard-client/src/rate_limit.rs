@@ -51,7 +51,8 @@ impl RateLimiter {
         }
     }
 
-    /// A limiter with the capacity and rate that apply to every stream from a server.
+    /// A limiter for one stream of messages, with the capacity and rate for unsolicited messages.
+    /// Stderr has its own rate.
     pub(crate) fn unsolicited() -> Self {
         Self::new(UNSOLICITED_BYTES_PER_SECOND, UNSOLICITED_BURST_BYTES)
     }

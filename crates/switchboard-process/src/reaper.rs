@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 use crate::env_marker::EnvMarker;
 use crate::procfs::{self, EnvironReader, Stat};
 
-/// How long a daemon may take to exit after SIGTERM.
+/// How long the processes that a scan finds may take to exit after SIGTERM, before SIGKILL.
 const TERM_GRACE: Duration = Duration::from_millis(250);
 /// Maximum wait for a process to disappear after SIGKILL. Only a stuck kernel takes longer.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);

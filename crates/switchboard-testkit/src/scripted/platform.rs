@@ -36,8 +36,8 @@ enum PlatformKind {
     },
     Memory {
         shared: Arc<SharedState>,
-        /// The number of this connection or HTTP run, counted from 1. It takes the place of the pid
-        /// of a child process.
+        /// The number of this in-memory connection, or of this start of the HTTP server, counted
+        /// from 1. Scripts use it where a child process has a pid.
         ordinal: usize,
     },
 }
@@ -49,7 +49,8 @@ pub(crate) struct SharedState {
     observed: Mutex<Observed>,
     /// The resources, prompts and tasks, kept across connections and restarts.
     catalog: Catalog,
-    /// The connections or HTTP runs that have not ended.
+    /// The servers that still run: one per open in-memory connection, or one per start of an HTTP
+    /// server.
     running: Mutex<Vec<Weak<ServerState>>>,
     /// Wakes the tests that wait for a condition, after each recorded event.
     changed: watch::Sender<()>,
@@ -79,7 +80,8 @@ impl SharedState {
         &self.catalog
     }
 
-    /// The connections or HTTP runs that have not ended.
+    /// The servers that still run: one per open in-memory connection, or one per start of an HTTP
+    /// server.
     pub(crate) fn running(&self) -> Vec<ServerHandle> {
         let mut running = self.running.lock().expect("the lock is not poisoned");
         running.retain(|state| state.strong_count() > 0);

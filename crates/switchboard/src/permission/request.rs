@@ -1,7 +1,7 @@
 //! The permission request for one call, the response to the request, and the reasons for a denial.
 //!
-//! Data only. The call pipeline creates a [`PermissionRequest`] if the policy requires permission,
-//! and an [`Interaction`](crate::Interaction) responds to the request.
+//! Data only. A [`PermissionRequest`] is created for each call for which the policy requires
+//! permission, and an [`Interaction`](crate::Interaction) responds to it.
 
 use serde_json::{Map, Value};
 use switchboard_wire::mcp::ToolAnnotations;
@@ -31,7 +31,8 @@ pub struct PermissionRequest {
 }
 
 impl PermissionRequest {
-    /// Creates a request for a call that another program executes, not this host.
+    /// Creates a request for one call. Programs need this only for calls that the host does not
+    /// execute itself.
     pub fn new(
         input: &CallFacts<'_>,
         arguments: &Map<String, Value>,

@@ -45,7 +45,8 @@ pub(crate) struct Owner {
     pub(super) events: EventSink,
     pub(super) listing_expiry: Arc<ListingExpiry>,
     pub(super) backoff: Backoff,
-    /// Failed connection attempts since the last successful one. The status shows this number.
+    /// Failed connection attempts and lost sessions since the last successful connection or
+    /// reconnect order. The status shows this number.
     pub(super) failed_attempts: u32,
     /// The server that this server replaces. `None` once the replaced server has stopped.
     pub(super) replaces: Option<Arc<ServerHandle>>,

@@ -34,7 +34,8 @@ pub(crate) enum Phase {
     Lost,
     /// Waiting for the next connection attempt.
     Retrying {
-        /// The number of failed attempts since the last successful one.
+        /// Failed connection attempts and lost sessions since the last successful connection or
+        /// reconnect order.
         attempt: u32,
         /// When the next attempt starts.
         at: Instant,

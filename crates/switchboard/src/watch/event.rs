@@ -55,7 +55,8 @@ pub enum WatchChange {
     /// The resource cannot be read, or the call of the tool failed. Not reported again while the
     /// failure lasts. The watch continues.
     Failed,
-    /// The resource can be read again, or the tool can be called again after a failure.
+    /// The resource can be read again, or the tool can be called again. Follows
+    /// [`Failed`](Self::Failed) or [`NotPermitted`](Self::NotPermitted).
     Recovered,
     /// A rule or the user denied the call of the tool, or a rule denied the server of the resource.
     /// The watch continues.

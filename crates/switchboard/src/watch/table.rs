@@ -92,7 +92,7 @@ struct WatchState {
 /// A change that no event has reported yet.
 struct PendingChange {
     now: Arc<Snapshot>,
-    /// How many changes were merged into this one.
+    /// Number of changes since the last event, at least 1.
     times: u64,
     at: SystemTime,
 }

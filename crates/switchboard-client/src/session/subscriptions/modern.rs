@@ -35,7 +35,8 @@ const STABLE_AFTER: Duration = Duration::from_secs(10);
 pub(in crate::session) enum ListenEnd {
     /// The connection failed. The request may be sent again.
     Broken,
-    /// The server ended or rejected the request. Holds the reason.
+    /// The server ended, rejected or did not acknowledge the request, or the session cannot
+    /// subscribe. The request is not sent again. Holds the reason.
     Ended(String),
 }
 
