@@ -2,7 +2,7 @@
 //! tests named in `docs/invariants.md`, and dependency rules.
 
 use crate::steps::{Failure, Steps, WORKSPACE, cargo, is_installed};
-use crate::{docs, invariants, module_cycles};
+use crate::{generated_docs, invariants, module_cycles};
 
 pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
     steps.run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
@@ -27,7 +27,7 @@ pub(crate) fn run(steps: &mut Steps) -> Result<(), Failure> {
             .args(WORKSPACE)
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
-    docs::check(steps)?;
+    generated_docs::check(steps)?;
     invariants::check(steps)?;
     check_dependencies(steps)
 }

@@ -7,9 +7,10 @@ mod build_all_targets;
 mod check;
 mod conformance;
 mod demo_svg;
-mod docs;
+mod dist;
 mod fixtures;
 mod fuzz;
+mod generated_docs;
 mod invariants;
 mod module_cycles;
 mod steps;
@@ -19,6 +20,7 @@ mod test;
 use std::process::ExitCode;
 
 use conformance::VersionSelection;
+use dist::Target;
 use fixtures::AfterInstall;
 use fuzz::FuzzPlan;
 use steps::{Failure, Steps};
@@ -53,6 +55,8 @@ usage: cargo xtask COMMAND
                         run the official MCP conformance suite
   fixtures [--verify]   install the reference servers used by tests; --verify starts each one
   docs                  write the key tables of docs/config.md and the JSON Schemas
+  dist [--target TRIPLE]
+                        build the release archive: binary, manual pages, completions
   demo-svg              write docs/demo.svg from the output of `switchboard demo`
 
 environment: SWITCHBOARD_FIXTURES  directory of the reference servers
@@ -68,6 +72,7 @@ enum Task {
     Conformance(VersionSelection),
     Fixtures(AfterInstall),
     Docs,
+    Dist(Target),
     DemoSvg,
     Help,
 }
@@ -107,6 +112,9 @@ fn parse(args: &[String]) -> Result<Task, Failure> {
         ["fixtures"] => Ok(Task::Fixtures(AfterInstall::Done)),
         ["fixtures", "--verify"] => Ok(Task::Fixtures(AfterInstall::Verify)),
         ["docs"] => Ok(Task::Docs),
+        ["dist", rest @ ..] => Target::parse(rest)
+            .map(Task::Dist)
+            .ok_or_else(|| usage_error(&words)),
         ["demo-svg"] => Ok(Task::DemoSvg),
         ["help" | "--help" | "-h"] => Ok(Task::Help),
         [] => Err(Failure::Usage(USAGE.to_owned())),
@@ -143,7 +151,8 @@ fn run_task(task: Task) -> Result<(), Failure> {
         Task::Fuzz(plan) => fuzz::run(&mut steps, &plan),
         Task::Conformance(selection) => conformance::run(&mut steps, &selection),
         Task::Fixtures(after) => fixtures::run(&mut steps, after),
-        Task::Docs => docs::write(&mut steps),
+        Task::Docs => generated_docs::write(&mut steps),
+        Task::Dist(target) => dist::run(&mut steps, target),
         Task::DemoSvg => demo_svg::run(&mut steps),
         Task::Help => {
             println!("{USAGE}");

@@ -12,6 +12,8 @@ use crate::steps::{Failure, Steps};
 
 const STEP: &str = "generated docs";
 const PAGE: &str = "docs/config.md";
+const SERVERS_SCHEMA: &str = "docs/mcp.schema.json";
+const SETTINGS_SCHEMA: &str = "docs/settings.schema.json";
 
 /// Writes the generated files that are out of date.
 pub(crate) fn write(steps: &mut Steps) -> Result<(), Failure> {
@@ -53,11 +55,11 @@ fn outdated(root: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
     let generated = [
         (PAGE, page),
         (
-            "docs/mcp.schema.json",
+            SERVERS_SCHEMA,
             format!("{:#}\n", key_table::servers_schema()),
         ),
         (
-            "docs/settings.schema.json",
+            SETTINGS_SCHEMA,
             format!("{:#}\n", key_table::settings_schema()),
         ),
     ];
