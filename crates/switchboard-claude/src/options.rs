@@ -18,8 +18,8 @@
 //!     .cwd("/srv/project");
 //! ```
 
-mod accessors;
 mod command_line;
+mod connection_parts;
 mod initialize_request;
 #[cfg(test)]
 mod tests;

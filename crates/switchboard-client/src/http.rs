@@ -29,7 +29,7 @@ use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 use url::{Position, Url};
 
-use crate::loopback::is_loopback;
+use crate::local_address::is_loopback;
 
 use self::body::RequestBody;
 use self::connect::Route;

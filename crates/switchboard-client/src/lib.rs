@@ -42,7 +42,7 @@ pub mod elicitation;
 #[cfg(feature = "http")]
 pub mod http;
 #[doc(hidden)]
-pub mod loopback;
+pub mod local_address;
 #[doc(hidden)]
 pub mod question_limit;
 mod rate_limit;

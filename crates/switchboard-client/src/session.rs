@@ -285,7 +285,9 @@ impl Session {
             IncompleteResult::InputRequired(input) => {
                 input_required::answer_and_repeat(self, request, input).await
             }
-            IncompleteResult::Task(task) => tasks::poll_to_end(self, request, task).await,
+            IncompleteResult::Task(task) => {
+                tasks::poll_across_reconnects(self, request, task).await
+            }
             IncompleteResult::Invalid(error) => Err(RequestError::InvalidResponse(error)),
         }
     }

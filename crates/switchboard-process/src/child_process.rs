@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use tokio::time::timeout;
 
-use crate::child::ChildHandle;
 use crate::env_marker::ChildNumber;
 use crate::procfs;
+use crate::reaped_child::ReapedChild;
 use crate::tracker::ProcessTracker;
 
 /// Maximum wait for a process to disappear after SIGKILL. Only a stuck kernel takes longer.
@@ -27,7 +27,7 @@ const GROUP_GRACE: Duration = Duration::from_millis(250);
 /// A running child and its process group. Killed on drop.
 #[derive(Debug)]
 pub struct ChildProcess {
-    handle: ChildHandle,
+    handle: ReapedChild,
     group: Pid,
     child: ChildNumber,
     exit: Option<ExitStatus>,
@@ -38,7 +38,7 @@ pub struct ChildProcess {
 
 impl ChildProcess {
     pub(crate) fn new(
-        handle: ChildHandle,
+        handle: ReapedChild,
         group: Pid,
         child: ChildNumber,
         tracker: ProcessTracker,

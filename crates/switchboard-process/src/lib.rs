@@ -38,7 +38,6 @@
 //! [`Launch`] and their errors are internal to the switchboard crates and have no stability
 //! promise.
 
-mod child;
 mod child_process;
 mod env_marker;
 mod guardian;
@@ -47,6 +46,7 @@ mod launch;
 mod lock;
 mod procfs;
 mod program;
+mod reaped_child;
 mod reaper;
 mod spawn;
 mod spawn_thread;

@@ -15,8 +15,8 @@ use std::path::Path;
 use rustix::process::Pid;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-use crate::child::ChildHandle;
 use crate::launch::{Launch, SpawnError};
+use crate::reaped_child::ReapedChild;
 
 /// The host's ends of the pipes to a child.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct ChildPipes {
 
 /// A child that was just started.
 pub(crate) struct SpawnedChild {
-    pub(crate) handle: ChildHandle,
+    pub(crate) handle: ReapedChild,
     pub(crate) group: Pid,
     pub(crate) pipes: ChildPipes,
 }

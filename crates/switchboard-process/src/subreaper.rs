@@ -2,7 +2,7 @@
 //!
 //! Every process that a child ever started then remains a descendant of this process, even if it
 //! starts a new session or clears its environment. Invariant: this module never waits for a child
-//! that the host started itself; [`ChildHandle`](crate::child) needs that exit status.
+//! that the host started itself; [`ReapedChild`](crate::reaped_child) needs that exit status.
 
 use std::collections::HashSet;
 use std::io;

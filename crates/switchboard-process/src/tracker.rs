@@ -6,7 +6,7 @@
 //! after [`ProcessTracker::shut_down`] or [`ProcessTracker::kill_all`] nothing remains of any
 //! child, except for the daemons of children that keep them.
 
-mod registry;
+mod child_registry;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::registry::GroupRegistry;
+use self::child_registry::ChildRegistry;
 use crate::env_marker::{ChildNumber, EnvMarker, HostId};
 use crate::guardian::GuardianHandle;
 use crate::lock::lock;
@@ -44,7 +44,7 @@ struct Shared {
     /// Held while a child is started and while orphans are reaped. Otherwise a child that exits
     /// before it is registered would be reaped as an orphan.
     spawn_lock: Mutex<()>,
-    registry: Mutex<GroupRegistry>,
+    registry: Mutex<ChildRegistry>,
     /// The latest scan, shared by all children that ended before it started.
     last_scan: Mutex<Option<Scan>>,
 }
@@ -319,7 +319,7 @@ impl ProcessTracker {
         });
     }
 
-    fn registry(&self) -> MutexGuard<'_, GroupRegistry> {
+    fn registry(&self) -> MutexGuard<'_, ChildRegistry> {
         lock(&self.shared.registry)
     }
 }

@@ -7,7 +7,7 @@
 mod builder;
 #[cfg(feature = "http")]
 mod claude_ai_proxy;
-mod interaction_handler;
+mod client_handler;
 mod queries;
 mod reconcile;
 mod reload;

@@ -9,7 +9,7 @@ use std::fmt;
 
 use url::{Host, Url};
 
-use crate::loopback::is_loopback;
+use crate::local_address::is_loopback;
 
 /// Maximum length of the URL, in bytes. A longer URL is refused.
 const MAX_URL_BYTES: usize = 8 * 1024;

@@ -25,7 +25,7 @@ use super::error::{HttpError, HttpErrorKind, TlsProblem};
 use super::network::{Network, Proxy};
 use super::pool::Connection;
 use super::tls::TlsConfig;
-use crate::loopback::is_loopback;
+use crate::local_address::is_loopback;
 
 /// Maximum size of hyper's read buffer.
 const MAX_BUFFER_BYTES: usize = 256 * 1024;

@@ -19,7 +19,7 @@ use percent_encoding::percent_decode_str;
 use tokio_rustls::rustls::RootCertStore;
 use url::{Host, Url};
 
-use crate::loopback::is_loopback;
+use crate::local_address::is_loopback;
 
 /// Proxies and trusted certificates for connections to remote servers. By default no proxy is used,
 /// and the certificates of the platform are trusted.

@@ -29,16 +29,16 @@ const ALL_KINDS: [ListChangeKind; 3] = [
 
 #[derive(Debug, Default)]
 pub(crate) struct ListChanges {
-    tools: ChangeCounter,
-    resources: ChangeCounter,
-    prompts: ChangeCounter,
+    tools: ReceivableChanges,
+    resources: ReceivableChanges,
+    prompts: ReceivableChanges,
     /// Id of the open `subscriptions/listen` request for list changes. Zero if there is none;
     /// request ids begin at one.
     listen_request: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct ChangeCounter {
+struct ReceivableChanges {
     count: AtomicU64,
     /// Notified on each change. Stores at most one permit, so several changes before a wait end
     /// only one wait.
@@ -47,7 +47,7 @@ struct ChangeCounter {
 }
 
 impl ListChanges {
-    fn counter(&self, kind: ListChangeKind) -> &ChangeCounter {
+    fn counter(&self, kind: ListChangeKind) -> &ReceivableChanges {
         match kind {
             ListChangeKind::Tools => &self.tools,
             ListChangeKind::Resources => &self.resources,

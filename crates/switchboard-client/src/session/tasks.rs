@@ -59,7 +59,7 @@ pub(super) fn created_task(
 }
 
 /// Polls a task until it ends, and returns the result of the call.
-pub(super) fn poll_to_end<'a>(
+pub(super) fn poll_across_reconnects<'a>(
     session: &'a Session,
     request: &'a ToolRequest<'a>,
     task: Box<Task>,

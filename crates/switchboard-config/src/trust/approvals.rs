@@ -30,7 +30,7 @@ pub struct ApprovalRecord {
     /// The canonical root of the project.
     pub project: PathBuf,
     /// The name of the server.
-    #[serde(deserialize_with = "read_name")]
+    #[serde(deserialize_with = "deserialize_name")]
     pub server: ServerName,
     /// The decision.
     pub verdict: Verdict,
@@ -39,8 +39,8 @@ pub struct ApprovalRecord {
     /// The time of the decision, in whole seconds.
     #[serde(
         rename = "at",
-        serialize_with = "write_time",
-        deserialize_with = "read_time"
+        serialize_with = "serialize_time",
+        deserialize_with = "deserialize_time"
     )]
     pub decided_at: SystemTime,
     /// The fields that the user reviewed; empty if they were too long to store.
@@ -105,17 +105,17 @@ pub(super) fn is_for(record: &ApprovalRecord, project: &Path, server: &ServerNam
     record.project == project && record.server == *server
 }
 
-fn read_name<'de, D: Deserializer<'de>>(from: D) -> Result<ServerName, D::Error> {
+fn deserialize_name<'de, D: Deserializer<'de>>(from: D) -> Result<ServerName, D::Error> {
     let name = String::deserialize(from)?;
     ServerName::new(name).map_err(serde::de::Error::custom)
 }
 
-fn write_time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     to.serialize_u64(since.as_secs())
 }
 
-fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<SystemTime, D::Error> {
+fn deserialize_time<'de, D: Deserializer<'de>>(from: D) -> Result<SystemTime, D::Error> {
     let seconds = u64::deserialize(from)?;
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     time.ok_or_else(|| serde::de::Error::custom("time out of range"))

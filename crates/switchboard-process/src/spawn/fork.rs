@@ -14,8 +14,8 @@ use tokio::process::Command;
 
 use super::close_fds::FdCloser;
 use super::{ChildPipes, SpawnedChild};
-use crate::child::ChildHandle;
 use crate::launch::Launch;
+use crate::reaped_child::ReapedChild;
 
 pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<SpawnedChild> {
     let mut child = command(launch, executable).spawn()?;
@@ -28,7 +28,7 @@ pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<Sp
         return Err(io::Error::other("the child has no pid or no pipes"));
     };
     Ok(SpawnedChild {
-        handle: ChildHandle::Tokio(child),
+        handle: ReapedChild::Tokio(child),
         group,
         pipes: ChildPipes {
             stdin,

@@ -26,8 +26,8 @@ use self::exec::{ExecPlan, c_string};
 pub(super) use self::signals::unblock_all;
 use super::close_fds::FdCloser;
 use super::{ChildPipes, SpawnedChild};
-use crate::child::{ChildHandle, PidfdChild};
 use crate::launch::Launch;
+use crate::reaped_child::{PidfdChild, ReapedChild};
 
 /// Stack of the child until `execve`. It makes a dozen system calls; the C library's `posix_spawn`
 /// uses half of this.
@@ -86,7 +86,7 @@ pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<Sp
         return Err(io::Error::from_raw_os_error(setup.error));
     }
     Ok(SpawnedChild {
-        handle: ChildHandle::Pidfd(child),
+        handle: ReapedChild::Pidfd(child),
         group,
         pipes: ChildPipes {
             stdin: ChildStdin::from_std(OwnedFd::from(our_stdin).into())?,

@@ -1,6 +1,6 @@
 //! Runs the steps that the script has for one message.
 
-mod replies;
+mod outgoing;
 mod task;
 
 use std::fmt::Display;

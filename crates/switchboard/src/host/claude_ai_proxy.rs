@@ -5,7 +5,7 @@
 //! sent to another origin.
 
 use switchboard_client::http::{UrlError, parse_server_url};
-use switchboard_client::loopback::is_loopback;
+use switchboard_client::local_address::is_loopback;
 use url::{Origin, Url};
 
 use super::server_spec::remote::url_hint;

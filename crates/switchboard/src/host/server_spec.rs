@@ -30,7 +30,7 @@ use switchboard_wire::mcp::{Implementation, LogLevel};
 use switchboard_wire::redact::Redactor;
 
 use super::HostInner;
-use super::interaction_handler::InteractionHandler;
+use super::client_handler::HostClientHandler;
 use crate::cache::{InMemoryServerCache, ServerCache, server_cache_key};
 use crate::catalog::ServerKey;
 #[cfg(feature = "http")]
@@ -383,7 +383,7 @@ impl ServerSpec {
             limits: Arc::clone(&state.limits),
             budget: host.budget.clone(),
             client: defaults.client_info.clone(),
-            handler: Arc::new(InteractionHandler {
+            handler: Arc::new(HostClientHandler {
                 server: server.clone(),
                 interaction: Arc::clone(&state.interaction),
                 events: state.events.clone(),

@@ -12,7 +12,7 @@ use rustix::process::Pid;
 use crate::env_marker::{ChildNumber, EnvMarker};
 
 #[derive(Debug, Default)]
-pub(super) struct GroupRegistry {
+pub(super) struct ChildRegistry {
     /// Number of children started so far.
     count: u64,
     /// Process groups that may have members, and the child that leads each.
@@ -40,7 +40,7 @@ pub(super) struct Closing {
     pub(super) scan_since: Option<Instant>,
 }
 
-impl GroupRegistry {
+impl ChildRegistry {
     pub(super) fn next_child(&mut self) -> ChildNumber {
         self.count += 1;
         ChildNumber(self.count)

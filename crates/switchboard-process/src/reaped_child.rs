@@ -10,14 +10,14 @@ use tokio::process::Child;
 
 /// A child, as the spawn method returned it.
 #[derive(Debug)]
-pub(crate) enum ChildHandle {
+pub(crate) enum ReapedChild {
     #[cfg(target_os = "linux")]
     Pidfd(PidfdChild),
     /// Tokio kills and reaps it (`kill_on_drop`).
     Tokio(Child),
 }
 
-impl ChildHandle {
+impl ReapedChild {
     /// Waits until the child has exited.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         match self {

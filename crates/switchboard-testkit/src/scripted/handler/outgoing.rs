@@ -14,7 +14,7 @@ use super::{Handler, StepsStopped};
 use crate::script::{Era, ListenEnding, ServerRequest};
 
 /// Number of bytes per write of the step `stderrFlood`.
-const FLOOD_CHUNK: usize = 64 * 1024;
+const STDERR_FLOOD_CHUNK: usize = 64 * 1024;
 
 /// Responses.
 impl Handler {
@@ -221,10 +221,10 @@ impl Handler {
 
     pub(super) async fn flood_stderr(&mut self, bytes: Option<u64>) -> Result<(), StepsStopped> {
         let line = format!("{}\n", "scripted flood ".repeat(8));
-        let chunk: Vec<u8> = line.bytes().cycle().take(FLOOD_CHUNK).collect();
+        let chunk: Vec<u8> = line.bytes().cycle().take(STDERR_FLOOD_CHUNK).collect();
         let mut left = bytes.unwrap_or(u64::MAX);
         while left > 0 {
-            let now = left.min(FLOOD_CHUNK as u64);
+            let now = left.min(STDERR_FLOOD_CHUNK as u64);
             let length = usize::try_from(now).unwrap_or(chunk.len());
             let part = chunk.get(..length).unwrap_or(&chunk);
             self.state

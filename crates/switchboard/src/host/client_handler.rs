@@ -20,13 +20,13 @@ use crate::id::ServerName;
 use crate::interaction::Interaction;
 
 /// The [`ClientHandler`] of one server. Adds the name of the server to requests and events.
-pub(super) struct InteractionHandler {
+pub(super) struct HostClientHandler {
     pub(super) server: ServerName,
     pub(super) interaction: Arc<dyn Interaction>,
     pub(super) events: EventSink,
 }
 
-impl ClientHandler for InteractionHandler {
+impl ClientHandler for HostClientHandler {
     fn capabilities(&self) -> ClientCapabilities {
         self.interaction.capabilities_for(&self.server)
     }
