@@ -1,9 +1,10 @@
-//! The baseline: a blocking client written by hand for this one server.
+//! The baseline: a blocking client written by hand for the server program of the benchmark.
 //!
 //! It does what any client must do: it builds each request from structs, matches each response to
-//! its request by id, parses the response into structs, and keeps structured content as checked
-//! text, like Switchboard. It has no deadlines, limits, schemas or permissions, and it trusts the
-//! server. One thread serves all servers: it starts all, then sends to all, then reads from all.
+//! its request by id and parses the response into structs. Like Switchboard, it keeps structured
+//! content as JSON text whose syntax was checked. It has no deadlines, limits, schemas or
+//! permissions, and it trusts the server. One thread handles all connections: it starts all
+//! servers, then sends all requests, then reads all responses.
 
 mod http;
 mod in_process;

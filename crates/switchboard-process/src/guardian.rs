@@ -1,7 +1,7 @@
 //! The host's side of its guardian: a small process that outlives the host by a moment.
 //!
-//! A host that is killed with SIGKILL can clean up nothing. Its guardian sees the pipe between the
-//! two close and kills what remains ([`main_loop`]). The guardian is started before the first
+//! A host that is killed with SIGKILL can clean up nothing. The kernel then closes the pipe between
+//! host and guardian, and the guardian kills what remains ([`main_loop`]). It is started before the first
 //! child, gets a message for each process group that starts or ends, and is killed once the host
 //! has ended all children itself. Invariant: the host never waits for its guardian, except to reap
 //! it at the end.

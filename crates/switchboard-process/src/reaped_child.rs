@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 
 use tokio::process::Child;
 
-/// A child, as the spawn method returned it.
+/// A child. `vfork` returns it as a pidfd, `fork` as a tokio child.
 #[derive(Debug)]
 pub(crate) enum ReapedChild {
     #[cfg(target_os = "linux")]

@@ -51,7 +51,7 @@ impl ProcessIdentity {
     #[cfg(target_os = "linux")]
     pub(crate) fn signal(&self, signal: Signal) {
         use rustix::process::{PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
-        // Errors (exited, no permission) are ignored: the next scan finds the process again.
+        // Errors are ignored: the process has exited, or this user may not signal it.
         let _ = match pidfd_open(self.pid, PidfdFlags::empty()) {
             Err(rustix::io::Errno::SRCH) => Ok(()),
             Ok(pidfd) if self.is_running() => pidfd_send_signal(pidfd, signal),

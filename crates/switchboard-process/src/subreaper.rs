@@ -83,7 +83,8 @@ fn set_subreaper(own: Pid) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn unset_subreaper() {
-    // On failure, the process started by `work` is ended with the host.
+    // On failure, this process adopts the process that the caller of `pause` wants to keep, and
+    // kills it when the host shuts down.
     let _ = rustix::process::set_child_subreaper(None);
 }
 

@@ -221,8 +221,8 @@ fn comma_after(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the end of the comments directly after `at`, or `at` itself if there are none. Skips
-/// whitespace between comments.
+/// Returns the end of the last comment that only whitespace and other comments separate from `at`,
+/// or `at` itself if there is none.
 fn end_of_comments(text: &str, at: usize) -> usize {
     end_of(text, at, |rest| rest.trim_start())
 }

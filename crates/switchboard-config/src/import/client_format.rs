@@ -163,7 +163,7 @@ pub(super) enum KeyMeaning {
     Disabled,
     /// Copied without a change: Switchboard has the same key.
     Unchanged,
-    /// Not supported. The text tells the user what to do instead.
+    /// Not supported. The text tells the user what follows from that, or what to do instead.
     Unsupported(&'static str),
     /// Like [`Self::Unsupported`], but only if the value is not `false`.
     UnsupportedIfTrue(&'static str),

@@ -26,7 +26,7 @@ pub(super) enum HashMode {
     None,
 }
 
-/// The hash mode of every known key. Unknown keys are ignored by the validator and do not enter the
+/// The hash mode of every known key. Unknown keys have no effect on the server and do not enter the
 /// hash.
 pub(super) const HASHED_KEYS: [(&str, HashMode); 24] = [
     ("type", HashMode::Expanded),

@@ -322,7 +322,8 @@ impl ServerState {
         Ok(has_listens)
     }
 
-    /// Sends a notification to every client of either era that subscribed to it.
+    /// Sends a notification to the modern clients that subscribed to it and to all legacy clients.
+    /// Legacy clients get updates of a resource only if they subscribed to the resource.
     pub(super) async fn announce(
         &self,
         method: &str,

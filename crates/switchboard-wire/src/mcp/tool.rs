@@ -193,7 +193,7 @@ pub enum Hint {
     OpenWorld,
 }
 
-/// The result of a tool as the server sent it: neither sanitised nor truncated.
+/// The result of a tool. Texts are as the server sent them: neither sanitised nor truncated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -25,8 +25,8 @@ impl Nesting {
         self.depth += 1;
     }
 
-    /// Whether the innermost bracket opened an object. `None` outside of brackets and below
-    /// [`MAX_JSON_DEPTH`].
+    /// Whether the innermost bracket opened an object. `None` outside of all brackets, and at
+    /// depths greater than [`MAX_JSON_DEPTH`].
     pub(super) fn in_object(&self) -> Option<bool> {
         (1..=MAX_JSON_DEPTH)
             .contains(&self.depth)

@@ -109,8 +109,8 @@ struct Estimate<'a> {
 }
 
 impl<'a> Estimate<'a> {
-    /// Counts the evaluations per location if `schema` validates a value that is `depth` levels
-    /// deep. Returns `None` if the schema refers to itself without end.
+    /// Estimates how many subschemas are evaluated for each location of a value with `depth`
+    /// levels. Returns `None` if the schema refers to itself without end.
     fn evaluations(&mut self, schema: &'a Value, depth: usize, recursion: usize) -> Option<u64> {
         let Value::Object(keywords) = schema else {
             return Some(1);

@@ -139,8 +139,8 @@ impl MatcherPart {
         })
     }
 
-    /// Returns at which offsets this part and all parts after it match. `after` is the same without
-    /// this part.
+    /// Returns for each offset whether the rest of the URI matches this part and all parts after
+    /// it. `after` is the row of the next part.
     fn match_row(&self, uri: &[u8], after: &[bool]) -> Vec<bool> {
         let matches_after = |at: usize| after.get(at) == Some(&true);
         let mut row = vec![false; uri.len() + 1];

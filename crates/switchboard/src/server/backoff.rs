@@ -3,7 +3,7 @@
 //! Pure: the caller passes the time, the failure and a random number, and gets a [`RetryDecision`].
 //! The module neither sleeps nor connects.
 //!
-//! Invariant: only a successful tool listing or an order resets the delay. A successful listing
+//! Invariant: only a successful tool listing or an order to connect resets the delay. A successful listing
 //! does not remove crashes from the crash window.
 
 use std::collections::VecDeque;

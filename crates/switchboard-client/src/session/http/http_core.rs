@@ -67,9 +67,11 @@ impl HttpCore {
         });
     }
 
-    /// Records the outcome of a request in the health monitor and returns it. Ends the session if
-    /// the server cannot be reached, requires a login, or failed too often in a row. Transport
-    /// errors and required logins before the end of the handshake are only returned.
+    /// Records the outcome of a request in the health monitor. Ends the session if the server
+    /// cannot be reached, requires a login, or failed too often in a row. Returns the outcome; if
+    /// the server cannot be reached or requires a login, the error becomes
+    /// [`RequestError::Lost`] with the delivery *not sent*. During the handshake, outcomes are
+    /// returned unchanged.
     pub(super) fn record_outcome(
         &self,
         method: &str,
