@@ -34,7 +34,8 @@ const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
 ///
 /// All methods take `&self`, so one task can interrupt the model while another task reads messages.
 /// Requests of the CLI (tools, permissions, hooks) are answered even while no messages are read. Up
-/// to 256 MiB of unread messages are queued; beyond that, the session ends with an error.
+/// to 256 MiB of unread messages are queued, or [`Options::max_buffer_size`] if that is larger. If
+/// another message does not fit into the queue, the session ends with an error.
 ///
 /// ```no_run
 /// use switchboard_claude::{Client, Options};
@@ -96,8 +97,8 @@ impl Client {
         self.control.send_prompt(prompt.content()?, SESSION).await
     }
 
-    /// Returns the next message of the session, whichever turn it belongs to. Returns `None` after
-    /// the CLI has exited.
+    /// Returns the next message of the session, whichever turn it belongs to. If the connection to
+    /// the CLI was lost, returns the error once after the last message. Then returns `None`.
     pub async fn receive(&self) -> Option<Result<Message, Error>> {
         self.control.next_message().await
     }
@@ -120,8 +121,9 @@ impl Client {
         Messages(turn.boxed())
     }
 
-    /// Closes the input of the CLI, waits for its exit, and kills it if it does not exit within
-    /// five seconds. Messages that the CLI sent before it exited can still be read.
+    /// Closes the input of the CLI and waits for its exit. If the CLI does not exit within five
+    /// seconds, it gets SIGTERM, and after another five seconds it is killed. Messages that the CLI
+    /// sent before it exited can still be read.
     pub async fn close(&self) {
         self.control.close().await;
     }
@@ -224,8 +226,8 @@ impl Client {
         // Without this lock, two concurrent calls would each remove the servers that the other one
         // added.
         let _guard = self.replace_lock.lock().await;
-        // Serve both the old and the new servers until the CLI has responded: it may call either
-        // until then.
+        // Serve both the old and the new servers until the CLI has responded, because it may call
+        // either until then. If both contain a server with the same name, the old instance serves.
         let before = self.current_servers();
         self.control.servers().replace(merged(&instances, &before));
         let response = self.control.request(REQUEST, fields).await;

@@ -306,8 +306,8 @@ impl Shared {
     }
 }
 
-/// A request of this program. If it is dropped before the response has arrived, it sends a
-/// cancellation to the CLI, unless the queue of the writer is full.
+/// A request of this program. If it is dropped after it was sent and before the response has
+/// arrived, it sends a cancellation to the CLI, unless the queue of the writer is full.
 struct OutgoingRequest<'a> {
     pending: PendingRequest,
     shared: &'a Shared,

@@ -43,14 +43,15 @@ pub enum Error {
         /// The last lines that the CLI wrote to stderr, and stray lines of its stdout.
         output: OutputTail,
     },
-    /// The CLI is running but did not respond to a request in time.
+    /// The CLI is running but did not respond to a request in time, or did not read a prompt in
+    /// time.
     #[error(
         "the Claude CLI did not respond to `{request}` within {} s; check that `claude --version` works, \
          or raise `Options::{option}`{output}",
         .after.as_secs_f64()
     )]
     TimedOut {
-        /// The subtype of the request without a response.
+        /// The subtype of the request, or `prompt`.
         request: String,
         /// The timeout that expired.
         after: Duration,
@@ -77,13 +78,14 @@ pub enum Error {
         /// What is wrong with the response.
         cause: String,
     },
-    /// This program had already closed the connection, so the operation was not possible.
+    /// This program closed the connection before or during the operation.
     #[error("`{operation}`: the client is closed; connect a new one")]
     Closed {
         /// The operation that failed: the subtype of a request, or a short description.
         operation: String,
     },
-    /// An option, a prompt or a server entry is invalid. Nothing was sent to the CLI.
+    /// An option, a prompt or a server entry is invalid, or the temporary files for the CLI could
+    /// not be written. Nothing was sent to the CLI.
     #[error("{0}")]
     InvalidInput(String),
 }

@@ -1,8 +1,8 @@
 //! Hooks: callbacks for events of the CLI.
 //!
 //! The `initialize` request registers each hook under a generated id. To call a hook, the CLI sends
-//! a `hook_callback` request with this id. Invariant: if a hook panics, only the `hook_callback`
-//! request that called it fails.
+//! a `hook_callback` request with this id. Invariant: a panic of a hook affects only the
+//! `hook_callback` request that called the hook.
 //!
 //! ```
 //! use switchboard_claude::{HookEvent, HookOutput, Hooks};
@@ -228,7 +228,8 @@ impl Hooks {
     /// [`HookMatcher::all`] or a regular expression for tool names. If the expression is invalid,
     /// the CLI ignores the hook without an error.
     ///
-    /// If a hook for [`HookEvent::PreToolUse`] panics or times out, the tool is denied.
+    /// If a hook for [`HookEvent::PreToolUse`] panics, the tool is denied. If such a hook times
+    /// out, the CLI denies the tool, except that an older CLI runs it.
     pub fn on<F, O>(
         mut self,
         event: HookEvent,

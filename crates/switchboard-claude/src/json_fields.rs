@@ -37,8 +37,8 @@ impl<'a> Fields<'a> {
         self.value(key)?.as_f64()
     }
 
-    /// Returns a member that is a non-negative integer, or 0 if it is missing. Accepts floats such
-    /// as `3.0`.
+    /// Returns a member that is a non-negative number, or 0 if it is missing. Cuts off the fraction
+    /// of a float.
     pub(crate) fn count(self, key: &str) -> u64 {
         let value = self.value(key);
         value.and_then(to_count).unwrap_or_default()

@@ -2,8 +2,9 @@
 //!
 //! The CLI repeats text of the model unchecked. Such text may contain lone surrogate escapes
 //! (`\ud83d` without its second half), numbers outside the range of `f64`, or nesting beyond the
-//! recursion limit of `serde_json`. Invariant: every syntactically valid JSON text yields a value.
-//! A lone surrogate becomes U+FFFD; any other part that cannot be parsed becomes `null`.
+//! recursion limit of `serde_json`. Invariant: [`parse_lossy`] returns a value for every
+//! syntactically valid JSON text. A lone surrogate becomes U+FFFD; any other part that cannot be
+//! parsed becomes `null`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -38,9 +38,9 @@
 //! # }
 //! ```
 //!
-//! The CLI inherits the environment of this program. Dropping or closing the stream or the client
-//! ends the CLI and all processes that it started. If this program is killed, the kernel kills the
-//! CLI too (Linux only), but processes that the CLI started may survive.
+//! The CLI inherits the environment of this program. Dropping the stream or the client, or closing
+//! the client, ends the CLI and all processes that it started. If this program is killed, the
+//! kernel kills the CLI too (Linux only), but processes that the CLI started may survive.
 
 mod client;
 mod control;

@@ -2,7 +2,8 @@
 //!
 //! Methods are named as in the official SDKs. [`Options`] only stores values. The module
 //! `command_line` turns them into arguments and environment, `initialize_request` into the first
-//! request, and `accessors` into the handlers of a connection. `values` contains the enums.
+//! request, and `connection_parts` into in-process servers, permission rules and hooks. `values`
+//! contains the enums.
 //!
 //! Invariant: `Debug` prints no value of the environment, and no secret of a server is put on the
 //! command line, which every user of the machine can read.
@@ -217,7 +218,8 @@ impl Options {
     }
 
     /// Sets how long a call of a tool of an in-process server may take; the default is ten minutes.
-    /// If [`McpServerConfig::timeout`] is set, the CLI additionally applies that timeout.
+    /// If [`McpServerConfig::timeout`] is set, the CLI additionally applies that timeout. Also
+    /// limits each [`Client::mcp_call`](crate::Client::mcp_call).
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
@@ -437,15 +439,17 @@ impl Options {
         self
     }
 
-    /// Sets a callback that receives each line that the CLI writes to stderr. The callback runs on
-    /// the task that reads stderr, so it must not block.
+    /// Sets a callback that receives each line that the CLI writes to stderr. A line of more than
+    /// 64 KiB arrives in pieces. The callback runs on the task that reads stderr, so it must not
+    /// block.
     pub fn stderr(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.stderr = Some(Arc::new(callback));
         self
     }
 
-    /// Sets how long the CLI may take to respond to a request, `initialize` included. The default
-    /// is one minute.
+    /// Sets how long the CLI may take to respond to a request, `initialize` included. Also limits
+    /// how long the CLI may leave its input unread while this crate writes to it. The default is
+    /// one minute.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self

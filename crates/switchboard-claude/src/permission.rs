@@ -61,7 +61,8 @@ pub struct ToolPermissionRequest {
     pub tool_name: String,
     /// The arguments that the model chose for the tool.
     pub input: Map<String, Value>,
-    /// The name that the tool's MCP server has in the options. `None` for built-in tools.
+    /// The name that the tool's MCP server has in the options, or the server's name in `tool_name`
+    /// if the CLI does not send it and no server of the options matches. `None` for built-in tools.
     pub server: Option<String>,
     /// The id of this tool use.
     pub tool_use_id: Option<String>,
@@ -91,7 +92,8 @@ pub(crate) struct Permissions {
     callback: Option<PermissionCallback>,
     interaction: Option<Arc<dyn Interaction>>,
     /// The names of the MCP servers in the options. Needed to find the server of a tool by the
-    /// tool's name, because an old CLI does not send the server's name.
+    /// tool's name, because an old CLI does not send the server's name, and to find the servers
+    /// that a tool of [`RESOURCE_TOOLS`] reads.
     servers: Vec<String>,
 }
 

@@ -44,7 +44,8 @@ pub fn query(prompt: impl Into<Prompt>, options: Options) -> Query {
 /// CLI and all processes that it started.
 ///
 /// Requests of the CLI (tools, permissions, hooks) are answered even while no messages are read. Up
-/// to 256 MiB of unread messages are queued; beyond that, the query ends with an error.
+/// to 256 MiB of unread messages are queued, or [`Options::max_buffer_size`] if that is larger. If
+/// another message does not fit into the queue, the query ends with an error.
 pub struct Query {
     messages: BoxStream<'static, Result<Message, Error>>,
 }

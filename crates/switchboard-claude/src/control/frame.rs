@@ -1,8 +1,8 @@
 //! Lines of the control protocol: parses those of the CLI and writes those of this program.
 //!
-//! Parsing takes one pass and builds no tree of values. Members that classify a line are kept as
-//! raw JSON, all others are skipped. Invariant: every written frame is a single line, even if the
-//! JSON in it contains line breaks.
+//! Parsing builds no tree of values: the members of [`FrameMembers`] are kept as raw JSON, and all
+//! others are skipped. Invariant: every written frame is a single line, even if the JSON in it
+//! contains line breaks.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,8 +40,8 @@ pub(super) enum Response {
     },
 }
 
-/// The members that classify a frame. They are kept as raw JSON, because a member of an unexpected
-/// type must not make the whole frame invalid.
+/// The members that this crate reads in a frame, in its `response` and in its `patch`. They are
+/// kept as raw JSON, because a member of an unexpected type must not make the whole frame invalid.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct FrameMembers<'a> {
@@ -76,7 +76,8 @@ struct FrameMembers<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Parses and classifies a line. Fails only if the line is not a JSON object.
+    /// Parses and classifies a line. Fails if the line is not a JSON object, or if it contains one
+    /// of the members of [`FrameMembers`] twice.
     pub(super) fn parse(line: &'a str) -> Result<Self, serde_json::Error> {
         let members: FrameMembers<'a> = serde_json::from_str(line)?;
         let id = text(members.request_id).unwrap_or_default();
@@ -207,8 +208,8 @@ fn quoted(text: &str) -> Value {
     Value::from(text)
 }
 
-/// Removes line breaks from JSON text and appends one line feed. JSON strings contain no raw line
-/// breaks, so each line break is whitespace between tokens and can be replaced by a space.
+/// Replaces each line break in JSON text by a space and appends one line feed. JSON strings contain
+/// no raw line breaks, so each line break is whitespace between tokens.
 fn line(json: String) -> Vec<u8> {
     let mut line = json.into_bytes();
     for byte in &mut line {

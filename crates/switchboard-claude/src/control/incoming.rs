@@ -1,6 +1,7 @@
 //! The table of CLI requests that this program is answering.
 //!
-//! Invariant: each request gets exactly one response, or none if the CLI cancels it first.
+//! Invariant: each request in the table gets one response, or none if the CLI cancels the request
+//! or the connection ends first.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

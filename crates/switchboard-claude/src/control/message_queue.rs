@@ -1,9 +1,9 @@
 //! The queue of messages that the CLI sent and the user has not read yet.
 //!
 //! Requests of the CLI arrive on the same stream as its messages. The reader task must not delay
-//! them, so it never waits for the user but puts messages into this queue. Invariant: the queue
-//! holds at most `max_bytes`, or a single longer message. If a message does not fit, the connection
-//! ends with an error.
+//! the requests, so it never waits for the user but puts messages into this queue. Invariant: the
+//! queue holds at most `max_bytes`, or a single longer message. If a message does not fit, the
+//! connection ends with an error.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

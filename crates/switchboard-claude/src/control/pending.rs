@@ -116,7 +116,8 @@ impl PendingRequest {
         }
     }
 
-    /// Whether the CLI has not responded yet.
+    /// Whether the request still waits: the CLI has not responded, and the connection has not
+    /// ended.
     pub(super) fn is_open(&self) -> bool {
         self.requests.lock().waiting.contains_key(&self.id)
     }

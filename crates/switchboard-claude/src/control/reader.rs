@@ -17,14 +17,14 @@ use super::stray_output::excerpt;
 use super::turn_end::TurnEndTracker;
 use crate::error::LossReason;
 
-/// How long the CLI may send no message while background tasks still run after a result message.
-/// After this time, the input of the CLI is closed.
+/// If background tasks still run after the result message and the CLI sends no message for this
+/// long, this program closes the input of the CLI.
 const BACKGROUND_TASK_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// What the reader knows when it stops reading.
 #[derive(Debug)]
 pub(super) struct ReaderExit {
-    /// Why reading failed; `None` if the CLI closed its output.
+    /// Why the reader ended the connection. `None` if the CLI closed its output.
     pub(super) loss: Option<LossReason>,
     pub(super) turn: TurnEndTracker,
 }
@@ -33,8 +33,8 @@ pub(super) struct Reader<R> {
     lines: LineReader<R>,
     shared: Arc<Shared>,
     turn: TurnEndTracker,
-    /// When to close the input of the CLI even if background tasks still run. Set after a result
-    /// message; each later message postpones it.
+    /// When to close the input of the CLI even if background tasks still run. `None` unless a
+    /// result message has arrived and background tasks run. Each later message renews the deadline.
     linger_deadline: Option<Instant>,
 }
 
@@ -176,8 +176,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                     Ok(payload) => frame::success(&id, &payload),
                     Err(error) => frame::error(&id, &error),
                 };
-                // Sending fails only if the connection has ended, and then the response is not
-                // needed.
+                // Sending fails only if the writer closes the input of the CLI. The response can
+                // then no longer be delivered.
                 let _ = shared.writer.send(line).await;
             }
         });

@@ -1,7 +1,7 @@
 //! Routes requests of the CLI to in-process servers, permissions, hooks and elicitations.
 //!
-//! Invariant: every request gets an answer. If its subtype is unknown or its handler panics, the
-//! answer is an error.
+//! Invariant: every request gets an answer. If its subtype is unknown, or if the component that
+//! answers it panics, the answer is an error.
 
 use std::panic::AssertUnwindSafe;
 

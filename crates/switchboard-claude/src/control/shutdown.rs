@@ -19,7 +19,8 @@ use super::writer::WriterExit;
 use crate::error::LossReason;
 
 /// How long the CLI may take to exit after its input was closed. A CLI that has not exited by then
-/// gets SIGTERM, and is killed after the same time again.
+/// gets SIGTERM, and is killed after the same time again. The writer task has the same time to
+/// write its queue after [`Shared::closing`] was cancelled.
 pub(super) const EXIT_GRACE: Duration = Duration::from_secs(5);
 /// How long to wait for the end of stderr, and separately for the writer to write its queue.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -79,8 +80,9 @@ impl Shutdown {
         }
     }
 
-    /// Reads the messages that the CLI writes after its input was closed. Returns `None` if the CLI
-    /// does not close its output within [`EXIT_GRACE`].
+    /// Waits while the reader task reads the last messages of the CLI, whose input is closed.
+    /// Returns `None` if the CLI does not close its output within [`EXIT_GRACE`], or if the
+    /// [`Control`](super::Control) is dropped.
     async fn read_last_messages(&mut self) -> Option<ReaderExit> {
         let exit = timeout(EXIT_GRACE, &mut self.reader);
         let exit = self.shared.stop.run_until_cancelled(exit).await;
@@ -104,8 +106,8 @@ impl Shutdown {
     }
 }
 
-/// Ends the process. If `had_grace` is set, the CLI already had [`EXIT_GRACE`] to exit after its
-/// input was closed. It then gets SIGTERM without another wait.
+/// Ends the process. `had_grace` is set if the CLI has already had [`EXIT_GRACE`] to close its
+/// output, or does not read its input. The CLI then gets SIGTERM at once.
 async fn shut_down_child(child: Option<RunningProgram>, had_grace: bool) -> Option<ExitOutcome> {
     let after_eof = if had_grace {
         Duration::ZERO

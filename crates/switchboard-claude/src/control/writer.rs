@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::shutdown::EXIT_GRACE;
 
-/// Capacity of the queue, in lines. If the queue is full, the senders wait: request handlers and
-/// callers of `Client`, but never the reader.
+/// Capacity of the queue, in lines. If the queue is full, the senders wait: request handlers,
+/// callers of `Client`, and the task that forwards notifications, but never the reader.
 pub(super) const QUEUE_LINES: usize = 64;
 /// Queued lines are joined into one write until it has at least this many bytes.
 const BATCH_BYTES: usize = 64 * 1024;

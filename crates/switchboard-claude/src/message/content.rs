@@ -17,7 +17,8 @@ pub enum ContentBlock {
     ToolUse(ToolUseBlock),
     /// The result of a tool that the model requested.
     ToolResult(ToolResultBlock),
-    /// A block of a type that this crate does not know, as the CLI sent it.
+    /// A block of a type that this crate does not know, or a text or thinking block that lacks its
+    /// text.
     Unknown(Json),
 }
 

@@ -1,8 +1,8 @@
 //! Turns options into the arguments, temporary files and environment of the CLI.
 //!
-//! Invariant: the CLI cannot mistake a value for a flag. Values that may contain secrets or are
-//! very long (settings, server entries, long prompts) are written to temporary files that only the
-//! current user can read.
+//! Invariant: the CLI cannot mistake a value for a flag. Settings in JSON and server entries may
+//! contain secrets. They, and system prompts of more than 64 KiB, are written to temporary files
+//! that only the current user can read.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ use super::values::{PermissionMode, SettingSource};
 use super::{Options, SystemPrompt};
 use crate::tool_names::{ALL_SERVERS_PATTERN, server_tools_pattern};
 
-/// Maximum length of a prompt that is passed as an argument, in bytes. A longer prompt is passed in
-/// a file, because Linux limits a single argument to 128 KiB.
+/// Maximum length of a system prompt that is passed as an argument, in bytes. A longer one is
+/// passed in a file, because Linux limits a single argument to 128 KiB.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
 
 /// Environment variables that the CLI must not inherit. With `CLAUDECODE` set, the CLI assumes that

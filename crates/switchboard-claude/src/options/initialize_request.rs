@@ -6,8 +6,8 @@ use super::Options;
 
 impl Options {
     /// Builds the fields of the request. `manifests` contains the manifests of in-process servers
-    /// by server name. To an in-process server without a manifest, the CLI sends `initialize` and
-    /// `tools/list`.
+    /// by server name. The CLI sends `initialize` and `tools/list` to each in-process server
+    /// without a manifest.
     pub(crate) fn initialize_request(&self, manifests: Map<String, Value>) -> Map<String, Value> {
         let mut request = Map::new();
         let mut put = |key: &str, value: Value| request.insert(key.to_owned(), value);

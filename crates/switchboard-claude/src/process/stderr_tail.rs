@@ -1,8 +1,8 @@
 //! Reads the stderr of the CLI, passes each line to a callback and keeps the last lines.
 //!
 //! A task reads stderr all the time, so that the CLI never blocks when it writes to stderr.
-//! Invariant: at most [`KEPT_BYTES`] are kept, and [`StderrTail::last_lines`] contains no secret of
-//! the environment.
+//! Invariant: at most [`KEPT_BYTES`] are kept for [`StderrTail::last_lines`], whose result contains
+//! no secret of the environment.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,8 +20,8 @@ use crate::options::StderrCallback;
 const SHOWN_LINES: usize = 12;
 const KEPT_BYTES: usize = 16 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// Maximum length of a line that the callback receives, in bytes. A longer line is passed in
-/// pieces.
+/// A line that is longer than this, in bytes, is passed to the callback in pieces. A piece may be
+/// longer by up to [`READ_BYTES`].
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// The last bytes of stderr. Clones share these bytes with the task that reads stderr.

@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use switchboard::in_process::ServerInstance;
 use switchboard_config::Secret;
 
-/// How much longer than `call_timeout` the CLI waits for a tool of an in-process server. The
-/// timeout error of this crate therefore reaches the CLI before the timeout of the CLI expires.
+/// How much longer than `call_timeout` the CLI waits for a tool of an in-process server that has no
+/// timeout of its own. The timeout error of this crate therefore reaches the CLI before the timeout
+/// of the CLI expires.
 const CLI_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 /// Minimum of the call timeout; the CLI does not accept a shorter one.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);

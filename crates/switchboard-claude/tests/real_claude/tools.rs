@@ -211,7 +211,7 @@ async fn megabyte_result_arrives() {
         tool_results.iter().all(|outcome| !outcome.is_error),
         "{tool_results:#?}"
     );
-    // The CLI saves a longer result to a file and gives the model only the path.
+    // The CLI saves the result of `large` to a file and gives the model only the path.
     let text = tool_results[0].text();
     assert!(text.contains("saved to"), "{text}");
     let words = text.split_whitespace();

@@ -56,7 +56,7 @@ async fn background_tasks_time_out_after_result() {
     assert_eq!(cli.read().await, None);
     assert_eq!(start.elapsed().as_secs(), 600);
     assert!(control.next_message().await.unwrap().is_ok());
-    // The CLI ignores the end of its input and is killed after the grace period.
+    // The CLI ignores the end of its input. The connection ends after the grace period.
     assert!(control.next_message().await.is_none());
 }
 
