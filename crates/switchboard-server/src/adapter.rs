@@ -5,8 +5,8 @@
 //! byte stream itself ([`stream`]).
 //!
 //! Invariants: each request gets one response, which carries the id of the request, or none if the
-//! request was cancelled. Responses may arrive in any order. Tasks and connections of the adapter
-//! end when the adapter is closed or dropped.
+//! request was cancelled or the adapter was closed. Responses may arrive in any order. Tasks and
+//! connections of the adapter end when the adapter is closed or dropped.
 
 mod dispatch;
 mod in_flight;
@@ -34,7 +34,8 @@ use self::jsonrpc::{Incoming, Notification, Request};
 use self::stream::{StreamBackend, StreamConnection};
 
 /// Capacity of the channel with the unsolicited messages of the server. If the channel is full,
-/// progress is dropped, and change notifications are merged and sent later.
+/// `list_changed` notifications and the resource updates of a directly called server are merged and
+/// sent later. All other notifications are dropped, and requests of the server are refused.
 const SERVER_MESSAGE_BACKLOG: usize = 256;
 /// Upper bound of the time limit for a request.
 const MAX_CALL_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -98,8 +99,8 @@ impl AdapterSession {
 
 impl JsonRpcAdapter {
     /// Connects to a server. A request that gets no response within `call_timeout` fails; a timeout
-    /// above one day is reduced to a day. The returned receiver yields the unsolicited messages of
-    /// the server: change notifications, progress and requests. The receiver may be dropped.
+    /// of more than one day is reduced to a day. The returned receiver yields the unsolicited
+    /// messages of the server: notifications and requests. The receiver may be dropped.
     ///
     /// Must be called within a tokio runtime.
     pub fn connect(

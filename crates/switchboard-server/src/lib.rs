@@ -2,8 +2,8 @@
 //!
 //! [`InProcessServer`] turns typed functions of the program into tools, resources and prompts.
 //! Input and output schemas come from the Rust types. A tool call is a function call: no child
-//! process is started and no JSON text is exchanged. The crate does not connect to servers; the
-//! crate `switchboard` does.
+//! process is started and no JSON-RPC message is exchanged. The crate does not connect to servers;
+//! the crate `switchboard` does.
 //!
 //! ```
 //! use schemars::JsonSchema;

@@ -32,8 +32,8 @@ pub(super) struct StreamBackend {
 /// One connection to the server. Dropping this value closes the connection.
 pub(super) struct StreamConnection {
     queue: Arc<WriteQueue>,
-    /// Whether unsolicited messages of the server are dropped. Set when a newer connection replaces
-    /// this one.
+    /// Whether notifications of the server are dropped and its requests are refused. Set when a
+    /// newer connection replaces this one.
     muted: Arc<AtomicBool>,
     _task: JoinSet<()>,
 }
@@ -138,8 +138,9 @@ impl StreamConnection {
     }
 }
 
-/// A request to the server. Sends a cancellation when dropped, if the request was queued and has
-/// not ended.
+/// A request to the server. Sends a cancellation when dropped, if the request was queued and ended
+/// without an outcome, because its future was dropped or it timed out. `initialize` is never
+/// cancelled.
 struct SentRequest {
     connection: Arc<StreamConnection>,
     in_flight: InFlightGuard,

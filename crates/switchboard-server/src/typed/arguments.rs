@@ -1,9 +1,10 @@
 //! Deserializes the arguments of a call into the type that the handler takes, without copying the
 //! JSON value first.
 //!
-//! The host or the adapter has already validated the arguments against the input schema. If the
-//! type still rejects an argument, the error contains the name of the argument. The name is missing
-//! for types that do not deserialize their fields one by one, such as enums.
+//! The host or the adapter has already validated the arguments of a tool against its input schema;
+//! those of a prompt are not validated. If the type rejects an argument, the error contains the
+//! name of the argument. The name is missing for types that do not deserialize their fields one by
+//! one, such as enums.
 
 use std::cell::Cell;
 

@@ -57,7 +57,7 @@ impl ToolContext {
         &self.call.meta
     }
 
-    /// Waits until the call is cancelled or times out.
+    /// Waits until the call is cancelled or times out, or its handler panics.
     ///
     /// The future of an async handler is dropped at that moment, so the handler itself need not
     /// check. Nothing stops a blocking handler or a task that a handler spawned, so these must
@@ -66,12 +66,12 @@ impl ToolContext {
         self.call.cancellation.cancelled().await;
     }
 
-    /// Whether the call was cancelled or has timed out.
+    /// Whether the call was cancelled or has timed out, or its handler has panicked.
     pub fn is_cancelled(&self) -> bool {
         self.call.cancellation.is_cancelled()
     }
 
-    /// A token that is cancelled when the call is cancelled or times out.
+    /// A token that is cancelled when the call is cancelled or times out, or its handler panics.
     pub fn cancellation_token(&self) -> &CancellationToken {
         &self.call.cancellation
     }

@@ -1,4 +1,4 @@
-//! `ToolError`: the error that a tool handler returns and the model sees.
+//! `ToolError`: the error that the handler of a tool, resource or prompt returns.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use switchboard_wire::mcp::{CallToolResult, ContentBlock};
 /// The return type of the handlers of tools, resources and prompts.
 pub type ToolResult<T> = Result<T, ToolError>;
 
-/// An error that the model sees: the call gets a result with `isError`.
+/// An error of a handler. For a tool, the call gets a result with `isError`, which the model sees.
+/// For a resource or prompt, the request fails with a JSON-RPC error.
 ///
 /// Every type with `Display` converts into a `ToolError`, by `?` or `.into()`: errors, `&str`,
 /// `String`. The conversion formats the value with `{:#}`, which makes some error types include

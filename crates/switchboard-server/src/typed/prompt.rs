@@ -138,8 +138,8 @@ impl InProcessPrompt {
     ///
     /// # Panics
     ///
-    /// If the type of the arguments is not a struct, or has a field that cannot hold a string.
-    /// Clients only send strings.
+    /// If the type of the arguments is neither a struct nor a map, or has a field that cannot hold
+    /// a string. Clients only send strings.
     #[track_caller]
     pub fn new<Signature>(
         name: impl Into<String>,

@@ -208,7 +208,8 @@ impl InProcessServer {
     ///
     /// # Panics
     ///
-    /// If the type of the arguments is not a struct, or has a field that cannot hold a string.
+    /// If the type of the arguments is neither a struct nor a map, or has a field that cannot hold
+    /// a string.
     #[track_caller]
     pub fn prompt<Signature>(
         self,

@@ -12,8 +12,8 @@ use crate::{LIMIT, call_request, text_of};
 
 const MANY: u64 = 10_000;
 
-/// The delay of request `id`, in milliseconds. All delays differ and are not in the order of the
-/// ids, because 7919 is coprime to [`MANY`].
+/// The delay of request `id`, in milliseconds. All delays differ, because 7919 is coprime to
+/// [`MANY`]. Their order differs from the order of the ids.
 fn delay(id: u64) -> u64 {
     1 + id * 7919 % MANY
 }
