@@ -13,8 +13,8 @@ const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 
 /// Changes the resources and prompts of a running server and lists its subscriptions. A handle
 /// covers all connections of the server and stays valid after a restart. Each method that changes
-/// something notifies the subscribed clients and returns when the notifications are sent, so a
-/// client that does not read blocks the test.
+/// resources or prompts notifies clients as [`CatalogHandle::announce`] does. It returns when the
+/// notifications are sent, so a client that does not read blocks the test.
 #[derive(Debug, Clone)]
 pub struct CatalogHandle {
     shared: Arc<SharedState>,
@@ -35,37 +35,35 @@ impl CatalogHandle {
         self.announce(UPDATED, json!({"uri": uri})).await;
     }
 
-    /// Adds a resource (see [`crate::resource`]) and sends `notifications/resources/list_changed`
-    /// to the subscribed clients.
+    /// Adds a resource (see [`crate::resource`]) and sends `notifications/resources/list_changed`.
     pub async fn add_resource(&self, resource: Value) {
         self.shared.catalog().add_resource(resource);
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Removes a resource and sends `notifications/resources/list_changed` to the subscribed
-    /// clients. Panics if the resource is unknown.
+    /// Removes a resource and sends `notifications/resources/list_changed`. Panics if the resource
+    /// is unknown.
     pub async fn remove_resource(&self, uri: &str) {
         let existed = self.shared.catalog().remove_resource(uri);
         assert!(existed, "unknown resource {uri}");
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Replaces all resources and sends `notifications/resources/list_changed` to the subscribed
-    /// clients.
+    /// Replaces all resources and sends `notifications/resources/list_changed`.
     pub async fn set_resources(&self, resources: &[Value]) {
         self.shared.catalog().set_resources(resources);
         self.announce(RESOURCES_CHANGED, json!({})).await;
     }
 
-    /// Replaces all prompts and sends `notifications/prompts/list_changed` to the subscribed
-    /// clients.
+    /// Replaces all prompts and sends `notifications/prompts/list_changed`.
     pub async fn set_prompts(&self, prompts: &[Value]) {
         self.shared.catalog().set_prompts(prompts);
         self.announce(PROMPTS_CHANGED, json!({})).await;
     }
 
-    /// Sends a notification. A `list_changed` notification or a resource update goes to the clients
-    /// that subscribed to it, any other notification to every client.
+    /// Sends a notification. It goes to every open `subscriptions/listen` request whose filter
+    /// selects it or cannot select its method, and to every client of the legacy era. An update of
+    /// a resource goes only to the legacy clients that subscribed to the resource.
     pub async fn announce(&self, method: &str, params: Value) {
         for server in self.shared.running() {
             server.announce(method, &params).await;

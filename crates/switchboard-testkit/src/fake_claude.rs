@@ -77,7 +77,7 @@ pub enum FakeStep {
     /// Writes a complete turn with this text.
     Turn(String),
 
-    /// Sends a control request to the host and waits for the response, at most one minute.
+    /// Sends a control request to the host and waits for the response.
     Request(Value),
     /// Sends a control request to the host without waiting for the response.
     StartRequest(Value),
@@ -106,7 +106,8 @@ pub enum FakeStep {
     KillSelf(i32),
     /// Stops writing, waits until stdin ends, then exits with code 0.
     Silence,
-    /// Stops writing and waits to be killed. From now on, SIGTERM and the end of stdin are ignored.
+    /// Stops writing and waits to be killed, at most five minutes. From now on, SIGTERM and the end
+    /// of stdin are ignored.
     IgnoreShutdown,
 }
 
@@ -117,8 +118,8 @@ pub struct FakeClaude {
     /// The steps, in order.
     #[serde(default)]
     pub steps: Vec<FakeStep>,
-    /// The file to which the fake CLI writes its command line, its environment and every line from
-    /// stdin. `None`: no file.
+    /// The file to which the fake CLI writes its arguments, its working directory, the environment
+    /// variables that concern Claude, and every line from stdin. `None`: no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
 }
@@ -149,8 +150,8 @@ impl FakeClaude {
         Self::new(first.into_iter().chain(steps))
     }
 
-    /// Makes the fake CLI write its command line, environment and every line from stdin to this
-    /// file. [`read_record`](crate::read_record) reads the file.
+    /// Sets the record file; see [`FakeClaude::record`](field@Self::record).
+    /// [`read_record`](crate::read_record) reads the file.
     pub fn record(mut self, path: impl Into<PathBuf>) -> Self {
         self.record = Some(path.into());
         self

@@ -67,8 +67,8 @@ pub enum Mode {
 /// The format of responses to POST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseFormat {
-    /// A JSON body. If the handler sends another message before the response, the body is an event
-    /// stream instead.
+    /// A JSON body. If the handler sends another message before the response, or if the request is
+    /// `subscriptions/listen`, the body is an event stream instead.
     Json,
     /// An event stream. For a request of the modern era, the server waits for the first message
     /// before it sends the head, because an error may need its own HTTP status.
@@ -280,7 +280,8 @@ impl HttpServer {
         self.state.set_endpoint(endpoint);
     }
 
-    /// Sends a `retry` field at the start of every later event stream of the legacy era.
+    /// Sends a `retry` field at the start of every later event stream of the legacy era, except
+    /// streams of [`Mode::LegacySse`].
     pub fn set_retry(&self, retry: Duration) {
         self.state.set_retry(retry);
     }

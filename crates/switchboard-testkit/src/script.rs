@@ -74,14 +74,15 @@ pub struct Script {
     /// Handles requests one after the other, in the order of arrival, instead of concurrently.
     /// Default false.
     pub serial: bool,
-    /// The file to which the server appends each line that it receives. Absent: no file.
+    /// The file to which the server appends each line that it receives. Has no effect over HTTP.
+    /// Absent: no file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
     /// Steps that run before the server reads its input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub start: Vec<Step>,
-    /// Steps that replace the default response. A key is `"<method> <name or uri>"`, `"<method>"`
-    /// or `"*"` (any request, but no notification); the most specific key wins.
+    /// Steps that replace the default response. A key is `"<method> <name, uri or task id>"`,
+    /// `"<method>"` or `"*"` (any request, but no notification); the most specific key wins.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on: BTreeMap<String, Vec<Step>>,
     /// Steps that run when the client has closed its end of the connection. The server exits with
@@ -95,7 +96,7 @@ pub struct Script {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Era {
-    /// Requires `initialize`; `server/discover` is an unknown method.
+    /// `initialize` is supported; `server/discover` is an unknown method.
     #[default]
     Legacy,
     /// Every request must carry its protocol version in `_meta`; `initialize` and `ping` are
@@ -251,8 +252,8 @@ impl Script {
         serde_json::to_string(self).expect("a script is always valid JSON")
     }
 
-    /// The steps and the key of the most specific entry of `on` that matches a message. `subject`
-    /// is the name or URI in the message; `fallback` is the key to try last.
+    /// The key and the steps of the most specific entry of `on` that matches a message. `subject`
+    /// is the name, URI or task id in the message; `fallback` is the key to try last.
     pub(crate) fn steps_for(
         &self,
         method: &str,

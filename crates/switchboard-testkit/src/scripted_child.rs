@@ -50,8 +50,9 @@ pub fn count_lines(path: impl AsRef<Path>) -> usize {
     read_or_empty(path.as_ref()).lines().count()
 }
 
-/// The messages in the record file of a server, see [`Script::record`](field@Script::record). A
-/// line that is not JSON is returned as a JSON string.
+/// The messages in the record file of a server, see [`Script::record`](field@Script::record), or of
+/// a fake CLI, see [`FakeClaude::record`](field@crate::fake_claude::FakeClaude::record). A line
+/// that is not JSON is returned as a JSON string.
 pub fn read_record(path: impl AsRef<Path>) -> Vec<Value> {
     let message = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| line.into());
     read_or_empty(path.as_ref()).lines().map(message).collect()

@@ -1,7 +1,7 @@
 //! Runs a program on a pseudo-terminal and types into it.
 //!
 //! The pseudo-terminal is the program's controlling terminal, so typing Ctrl-C sends SIGINT.
-//! Invariant: no wait is longer than [`WAIT_TIMEOUT`].
+//! Invariant: no wait for output or for its end is longer than [`WAIT_TIMEOUT`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// The time limit of every wait for output or exit.
+/// The time limit of every wait for output or for the end of the output.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A program that runs on a pseudo-terminal.

@@ -19,7 +19,8 @@ use super::{FAKE_CLAUDE_TEXT, FAKE_CLAUDE_VARIABLE, FakeClaude, FakeStep};
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// `EX_USAGE` of sysexits.h: the script is invalid.
 const USAGE_CODE: i32 = 64;
-/// `EX_SOFTWARE` of sysexits.h: a message did not arrive in time.
+/// `EX_SOFTWARE` of sysexits.h: a message did not arrive in time, or the process was not killed as
+/// the script requires.
 const TIMEOUT_CODE: i32 = 70;
 /// Number of bytes per write of a long line.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -338,7 +339,8 @@ fn send_long(bytes: usize) -> Result<(), Exit> {
     write(&[end, "\n"])
 }
 
-/// Writes the parts to stdout, one after the other. If stdout is closed, the program exits.
+/// Writes the parts to stdout, one after the other. If stdout is closed, the program exits with
+/// code 0.
 fn write(parts: &[&str]) -> Result<(), Exit> {
     let mut stdout = io::stdout().lock();
     let written = parts
@@ -353,7 +355,7 @@ fn kill_self(signal: i32) {
     let _ = kill_process(getpid(), signal);
 }
 
-/// Ignores SIGTERM and waits until the process is killed.
+/// Ignores SIGTERM and waits until the process is killed, at most five minutes.
 fn wait_to_be_killed() -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -41,8 +41,8 @@ impl ModelRequest {
         self.body.get("stream") == Some(&Value::Bool(true))
     }
 
-    /// Returns whether the request asks for a single token. Clients send such a request only to
-    /// check that the model exists.
+    /// Returns whether the request asks for a single token and no event stream. Clients send such a
+    /// request only to check that the model exists.
     pub(super) fn is_probe(&self) -> bool {
         !self.is_streamed() && self.body.get("max_tokens") == Some(&1.into())
     }

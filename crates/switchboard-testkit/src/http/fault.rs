@@ -68,8 +68,8 @@ impl Fault {
         Self::new(FaultAction::CloseUnread)
     }
 
-    /// Closes the connection after half of the request's body was read. The request is not
-    /// executed.
+    /// Closes the connection after half of the request's body, or the first chunk of a chunked
+    /// body, was read. The request is not executed.
     pub fn close_in_body() -> Self {
         Self::new(FaultAction::CloseInBody)
     }
@@ -131,8 +131,9 @@ impl Fault {
         Self::new(FaultAction::Raw(bytes.into()))
     }
 
-    /// Runs these steps instead of a response and closes the connection. In sent bytes, `$ID` is
-    /// replaced by the id of the request. Steps that read are not allowed.
+    /// Runs these steps instead of a response and closes the connection. In the bytes of
+    /// [`RawStep::Send`], `$ID` is replaced by the id of the request. Steps that read are not
+    /// allowed.
     pub fn raw_steps(steps: impl IntoIterator<Item = RawStep>) -> Self {
         Self::new(FaultAction::Play(steps.into_iter().collect()))
     }

@@ -1,8 +1,8 @@
 //! A TCP proxy that breaks connections according to a plan, which is usually derived from a seed.
 //!
 //! The proxy does not parse HTTP. Invariant: a seeded plan of the n-th connection depends only on
-//! the seed and on n. The effect of a plan on a test also depends on the timing of client and
-//! server.
+//! the seed, on n and on `reach`. The effect of a plan on a test also depends on the timing of
+//! client and server.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -227,7 +227,8 @@ impl FaultProxy {
         self.state.is_armed.store(true, Ordering::Relaxed);
     }
 
-    /// Disables the faults. Stalled connections stay stalled; see [`FaultProxy::drop_connections`].
+    /// Disables the faults that have not occurred yet. Connections that stall or discard bytes
+    /// continue to do so; see [`FaultProxy::drop_connections`].
     pub fn disarm(&self) {
         self.state.is_armed.store(false, Ordering::Relaxed);
     }
@@ -424,7 +425,7 @@ impl Forwarder<'_> {
     }
 
     /// The fault that has not occurred yet, and the number of bytes still forwarded before it.
-    /// `None` while the proxy is not armed.
+    /// `None` if there is no such fault, and while the proxy is not armed.
     fn fault(&self) -> Option<(usize, FaultKind)> {
         let (at, kind) = self.plan.fault.filter(|_| self.state.is_armed())?;
         Some((at.saturating_sub(self.passed), kind))

@@ -212,7 +212,7 @@ impl HttpServerState {
         self.settings().retry = Some(retry);
     }
 
-    /// The delay in the `retry` field at the start of each legacy-era stream; `None`: no such
+    /// The delay in the `retry` field at the start of each resumable event stream; `None`: no such
     /// field.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.settings().retry
@@ -243,8 +243,8 @@ impl HttpServerState {
     }
 
     /// Returns whether the request is a `server/discover` probe and the script defines how to
-    /// handle it. The server accepts such a probe without a session and rejects all other requests
-    /// without one.
+    /// handle it. A server with sessions accepts only such a probe and `initialize` without a
+    /// session id.
     pub(super) fn handles_probe(&self, request: &Request) -> bool {
         let has_probe_fault = matches!(
             self.script.era,
@@ -265,7 +265,8 @@ impl HttpServerState {
 pub(super) struct ServerRun {
     pub(super) driver: ScriptDriver,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
-    /// The session of all requests if the server gives out no session ids.
+    /// The session of all requests if the server gives out no session ids, otherwise of
+    /// `server/discover` probes without a session id.
     common: Arc<Session>,
     ordinal: usize,
     last: AtomicU64,

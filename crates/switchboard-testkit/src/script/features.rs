@@ -89,7 +89,8 @@ pub enum ListenEnding {
     Cancelled,
 }
 
-/// The same notification, sent many times to every client that subscribed to it.
+/// The same notification, sent many times to the clients that
+/// [`CatalogHandle::announce`](crate::CatalogHandle::announce) selects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Flood {
@@ -139,7 +140,8 @@ impl Flood {
     }
 }
 
-/// Builder methods for features. Each adds the matching capability if it is missing.
+/// Builder methods for features. A method that adds a feature also adds the matching capability if
+/// it is missing.
 impl Script {
     /// Adds a well-formed text resource, see [`resource`].
     pub fn resource(self, uri: &str, text: &str) -> Self {

@@ -188,7 +188,8 @@ pub enum Step {
 
     /// Ends the server with this exit code.
     Exit(i32),
-    /// Kills the server with SIGKILL. In memory, closes both streams.
+    /// Kills the server with SIGKILL. In memory and over HTTP, ends the server and closes its
+    /// connections.
     Abort,
     /// Closes stdout; the server keeps running.
     CloseStdout,
@@ -197,7 +198,8 @@ pub enum Step {
     /// Stops reading stdin but keeps it open, so that writes of the client block when the pipe is
     /// full.
     StopReading,
-    /// Writes a line to every inherited file descriptor above 2. Works only in a child process.
+    /// Writes a line to every inherited file descriptor above 2 that is a regular file. Works only
+    /// in a child process.
     WriteToInheritedFds,
     /// Ignores SIGTERM from now on. Works only in a child process.
     IgnoreTerm,

@@ -28,7 +28,7 @@ struct State {
     /// How often each resource with `changes` has changed, by URI.
     change_counts: HashMap<String, u64>,
     /// Number of started requests, by method (`tools/call`) and by method and name (`tools/call
-    /// echo`).
+    /// echo`), and number of runs of the tool `research` (`ran research`).
     counts: BTreeMap<String, u64>,
 }
 

@@ -50,8 +50,9 @@ impl ScriptDriver {
     }
 
     /// Spawns the handler of a request. The handler calls `output.finish()` when it ends. `scope`
-    /// is the id of the client's session and distinguishes requests with equal ids. The returned
-    /// receiver completes when the handler starts.
+    /// distinguishes requests with equal ids: it is the id of the client's session, or in the
+    /// modern era a name that is unique to the request. The returned receiver completes when the
+    /// handler starts.
     pub(crate) fn start_request(
         &self,
         scope: &str,

@@ -35,7 +35,8 @@ pub(super) struct Handler {
     last_response: Option<Value>,
     /// Where the handler writes; `None`: to stdout.
     output: Option<Arc<dyn HandlerOutput>>,
-    /// The session id of a legacy-era client; empty if each connection is its own session.
+    /// Over HTTP, the session id of a legacy-era client, or a name that is unique to a modern-era
+    /// request. Empty if there are no session ids.
     scope: String,
 }
 

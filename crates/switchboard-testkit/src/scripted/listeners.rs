@@ -1,9 +1,9 @@
 //! The clients that receive notifications, and what each has subscribed to.
 //!
 //! A client of the modern era listens with an open `subscriptions/listen` request, a client of the
-//! legacy era with its session. Invariant: a modern-era client receives only the notifications in
-//! its filter, and a legacy-era client receives updates only of the resources that it subscribed
-//! to.
+//! legacy era with its session. Invariant: of the notifications that a filter can select, a
+//! modern-era client receives only those in its filter. A legacy-era client receives updates only
+//! of the resources that it subscribed to.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard};
@@ -84,7 +84,7 @@ impl Listen {
                 let task_ids = self.filter.get("taskIds").and_then(Value::as_array);
                 task_ids.is_some_and(|ids| ids.iter().any(|listed| Some(listed) == id))
             }
-            // Methods without a filter member, which only a script can send, go to every client.
+            // No filter can select any other method. Such a notification goes to every client.
             _ => true,
         }
     }
@@ -400,7 +400,7 @@ impl ServerState {
         Ok(())
     }
 
-    /// Sends one notification many times to every client that subscribed to it.
+    /// Sends one notification many times, each time as [`announce`](Self::announce) does.
     pub(super) async fn flood(&self, flood: &Flood) -> Result<(), StepsStopped> {
         let (method, params) = match (&flood.method, &flood.uri) {
             (Some(method), uri) => (method.as_str(), uri.as_ref().map(|uri| json!({"uri": uri}))),

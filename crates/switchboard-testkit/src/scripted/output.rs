@@ -27,7 +27,8 @@ pub(crate) trait HandlerOutput: fmt::Debug + Send + Sync {
     fn put_notification(&self, chunk: Chunk) -> WriteFuture<'_>;
     /// Marks the output as complete. Called when the handler has ended.
     fn finish(&self);
-    /// Discards all later output.
+    /// Ends the output. Output that follows goes to the stream for notifications, or is dropped if
+    /// there is none.
     fn close(&self);
     /// Returns whether output that belongs to the request can still reach the client.
     fn is_open(&self) -> bool;

@@ -50,8 +50,8 @@ pub(super) struct ServerState {
     tasks: Mutex<JoinSet<()>>,
     mutable: Mutex<MutableState>,
     pub(super) listeners: Mutex<Listeners>,
-    /// Held while a listen request is acknowledged and registered. A notification is sent only
-    /// while this lock is free, so the new listener does not miss it.
+    /// Held while a listen request is acknowledged and registered. The sender of a notification
+    /// first waits until this lock is free, so the new listener does not miss the notification.
     pub(super) ack_lock: tokio::sync::Mutex<()>,
     /// The number in the id of the last request that the server sent to the client.
     last_request: AtomicU64,
