@@ -57,7 +57,8 @@ fn render_svg(text: &str) -> String {
     svg
 }
 
-/// Colours the command line, check marks and numbered headings.
+/// The colour of a line. The command line, lines that begin with a check mark, and numbered
+/// headings differ from the rest.
 fn colour(line: &str) -> &'static str {
     match line.trim_start().chars().next() {
         Some('$') => "#8ab4f8",

@@ -55,7 +55,8 @@ pub(crate) fn run(steps: &mut Steps, target: Target) -> Result<(), Failure> {
         "--target",
         &triple,
     ];
-    // The binary for distribution differs from `cargo build --release` only by its missing symbols.
+    // The binary for distribution differs from that of `cargo build --release` only by its target
+    // and its missing symbols.
     steps.run(
         "build",
         cargo(&build).env("CARGO_PROFILE_RELEASE_STRIP", "symbols"),
@@ -126,7 +127,7 @@ fn commands_in(help: &str) -> Vec<String> {
         .collect()
 }
 
-/// The stdout of the binary. Fails if the binary does.
+/// The stdout of the binary with these arguments. Fails if the binary exits with a failure.
 fn print(binary: &Path, arguments: &[&str]) -> io::Result<Vec<u8>> {
     let shown = || format!("{} {}", binary.display(), arguments.join(" "));
     let Output { status, stdout, .. } = program(binary).args(arguments).output()?;

@@ -120,8 +120,8 @@ pub(crate) fn run(steps: &mut Steps, after: AfterInstall) -> Result<(), Failure>
 
 /// Installs the missing fixtures and returns their directory.
 ///
-/// If the installation fails, CI fails. Elsewhere the task prints a warning and continues; tests
-/// skip servers that are not installed.
+/// If an installer fails, CI fails. Elsewhere the task prints a warning and continues; tests skip
+/// servers that are not installed. An unusable fixtures directory is always an error.
 pub(crate) fn install(steps: &mut Steps) -> Result<PathBuf, Failure> {
     let fixtures = folder()?;
     steps.run_work(STEP, &fixtures.display().to_string(), || {

@@ -82,7 +82,8 @@ pub(crate) fn run(steps: &mut Steps, plan: &FuzzPlan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where cargo-fuzz builds the fuzz targets and stores crashing inputs, and for which target triple.
+/// Where this task builds the fuzz targets and stores new and crashing inputs, and the target
+/// triple that it builds for.
 struct FuzzDirs {
     /// Inside the target directory, so that one CI cache covers it. Separate from the other builds
     /// because the compiler flags differ.

@@ -1,7 +1,7 @@
 //! Generates the key tables of `docs/config.md` and the JSON Schemas from the table of keys.
 //!
-//! In `docs/config.md` only the text between two marker comments is generated. Invariant:
-//! generating twice gives the same bytes, so [`check`] can compare files.
+//! In `docs/config.md` only the text between a pair of marker comments is generated; there are two
+//! pairs. Invariant: generating twice gives the same bytes, so [`check`] can compare files.
 
 use std::fs;
 use std::path::Path;

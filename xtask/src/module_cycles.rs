@@ -57,8 +57,8 @@ fn crate_directories(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(directories)
 }
 
-/// Reads the library and the main binary of a crate. Each file of `src/bin` is a crate of one
-/// module.
+/// Reads the library and the main binary of a crate. Files of `src/bin` are not read, because each
+/// is a crate of one module.
 fn read_crate(root: &Path, directory: &Path) -> Result<ModuleGraph, String> {
     let mut graph = ModuleGraph::default();
     for file in ["lib.rs", "main.rs"] {

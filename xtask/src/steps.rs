@@ -168,8 +168,8 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// Package and feature selection of every cargo step. Steps with different selections would rebuild
-/// the workspace.
+/// Package and feature selection of all cargo steps that build the whole workspace. Steps with
+/// different selections would rebuild the workspace.
 pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", "switchboard/rmcp"];
 
 /// Reads an environment variable; an empty value counts as unset.

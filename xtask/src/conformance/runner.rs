@@ -133,7 +133,7 @@ fn run_to_end(command: &mut Command) -> io::Result<(bool, String)> {
         return Err(io::Error::other("no pipe from the suite"));
     };
     let (sender, receiver) = sync_channel(1);
-    // Not joined: the thread ends when the pipe closes, at the latest when the child is killed.
+    // Not joined: the thread ends when all processes that write to the pipe have closed it.
     thread::spawn(move || {
         let mut bytes = Vec::new();
         let outcome = stderr.read_to_end(&mut bytes);

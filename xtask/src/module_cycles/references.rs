@@ -64,8 +64,9 @@ struct Visitor {
 }
 
 impl Visitor {
-    /// Records the path `first::segments…`, unless it is in the crate root. Paths that begin with
-    /// another name refer to something that a `use` item or a `mod` item introduced.
+    /// Records the target of a path that begins with `crate`, `self` or `super`, unless the path is
+    /// in the crate root. Any other path begins with a name that a `use` item or a `mod` item
+    /// introduced, or with an external crate.
     fn add_path(&mut self, segments: &[String], span: Span) {
         let target = self
             .resolve(segments)
