@@ -1,8 +1,9 @@
 //! Credentials for requests to remote servers.
 //!
-//! The transport asks an [`AuthProvider`] for a [`Credential`] before each request and reports each
-//! rejection by the server. The provider decides whether the request is retried. It neither sends
-//! requests to the server nor receives responses.
+//! The transport asks an [`AuthProvider`] for a [`Credential`] before each request and reports the
+//! first three rejections of a request by the server. After each report, the provider decides
+//! whether the request is retried. The provider neither sends requests to the server nor receives
+//! responses.
 //!
 //! Invariant: formatting a credential never reveals its values.
 

@@ -1,7 +1,8 @@
 //! The trait through which the host answers the requests of a server.
 //!
-//! A session parses, validates and rate limits the requests of its server, then passes them to a
-//! [`ClientHandler`]. The handler also receives the server's log messages.
+//! A session parses and validates the requests of its server, limits the rate of elicitation and
+//! sampling requests, and passes the requests to a [`ClientHandler`]. The handler also receives the
+//! server's log messages.
 
 use serde_json::Value;
 
@@ -32,7 +33,8 @@ pub trait ClientHandler: Send + Sync + 'static {
     /// Answers `roots/list` with the directories that the server may work in.
     fn roots(&self) -> BoxFuture<'_, Vec<Root>>;
 
-    /// Whether [`on_log`](Self::on_log) uses log messages. If not, the session does not parse them.
+    /// Whether [`on_log`](Self::on_log) uses log messages. If not, the session parses log messages
+    /// only if `tracing` is enabled.
     fn wants_logs(&self) -> bool;
 
     /// Receives a log message. Messages beyond the session's rate limit are dropped before this

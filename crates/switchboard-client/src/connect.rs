@@ -107,9 +107,10 @@ impl fmt::Debug for ClientContext {
 /// Connects to a server. Fails with a timeout if the handshake is not complete by `until`.
 ///
 /// `era` is the protocol era of the last session with this server, if known. The handshake of this
-/// era is tried first. On success, `era` is set to the negotiated era, unless a message of the
-/// server was lost: then the era is uncertain. If the legacy handshake fails, `era` is set to
-/// `None`.
+/// era is tried first. On success, `era` is set to the negotiated era, with two exceptions: over
+/// HTTP+SSE of 2024-11-05, `era` does not change, and if a message of the server was lost, the
+/// negotiated era is uncertain and not stored. If `era` is legacy and its handshake fails after the
+/// server was reached, `era` is set to `None`.
 pub async fn connect(
     endpoint: &Endpoint,
     context: &ClientContext,
@@ -173,8 +174,8 @@ impl ConnectInputs<'_> {
     }
 
     /// Tries the handshake of the known era, or the modern handshake if no era is known. If the
-    /// server ends the session or rejects `initialize`, tries the handshake of the other era on a
-    /// new connection.
+    /// server ends the session or rejects `initialize` (also with HTTP status 400, 404 or 405),
+    /// tries the handshake of the other era on a new connection.
     async fn connect_negotiated(self, era: &mut Option<Era>) -> Result<LiveSession, ConnectError> {
         let first = match *era {
             Some(Era::Legacy) => FirstRequest::Initialize,
@@ -281,6 +282,7 @@ async fn set_handshake(session: &Session, mut handshake: ServerHello, context: &
 }
 
 /// Sends `logging/setLevel` in the background if a log level is configured.
+/// [`Session::set_log_level`] sends it only to legacy servers with the logging capability.
 fn set_log_level(session: &Session, context: &ClientContext) {
     if context.session.log_level.is_some() {
         let (session, deadline) = (session.clone(), Deadline::after(context.deadlines.list));

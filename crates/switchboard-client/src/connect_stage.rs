@@ -34,6 +34,8 @@ pub struct ConnectAttempt {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_at: Option<ConnectStage>,
     /// Time from the start of the attempt until the process was running or the connection was open.
+    /// Streamable HTTP opens its connection with the first request, so there the time of the
+    /// connection counts as `handshake`.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "as_milliseconds"

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 /// Time limits of connections, requests and child processes. The time that the user takes to answer
-/// a request of the server does not count.
+/// a request of the server does not count against `call`, `idle` and `list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlines {
-    /// From the start of a connection attempt until the tools of the server are listed.
+    /// From the start of a connection attempt until the tools of the server are listed. Also the
+    /// maximum duration of a later tool listing, and the maximum time that a query waits for a
+    /// server that is starting.
     pub startup: Duration,
     /// Maximum duration of one tool call.
     pub call: Duration,
@@ -31,7 +33,8 @@ pub struct Deadlines {
     /// that needed the elicitation is sent again when the report arrives or this time has passed.
     pub url_elicitation: Duration,
     /// Maximum wait for a child to exit after its stdin was closed, before SIGTERM. Also the
-    /// maximum wait for the response to the HTTP DELETE of a session.
+    /// maximum wait for pending notifications to be sent when a session is shut down, and for the
+    /// response to the HTTP DELETE of a session.
     pub exit_after_eof: Duration,
     /// Maximum wait for a child to exit after SIGTERM, before SIGKILL.
     pub exit_after_term: Duration,

@@ -4,8 +4,8 @@
 //! This module does not show anything to the user; the
 //! [`ClientHandler`](crate::client_handler::ClientHandler) does.
 //!
-//! Invariant: a request that violates the protocol never reaches the handler, and form values that
-//! are invalid for the form are never sent to the server.
+//! Invariant: a request that cannot be parsed, or whose mode the client did not announce, never
+//! reaches the handler. Form values that are invalid for the form are never sent to the server.
 
 mod form;
 mod url;

@@ -5,10 +5,10 @@
 //! returns a live session. The session sends requests, answers the requests of the server through a
 //! `ClientHandler`, and reports for each request whether it reached the server.
 //!
-//! This crate neither reads config files nor reconnects. The crate `switchboard` builds on it: it
-//! manages many servers, reconnects, checks permissions and formats results. Modules that are
-//! hidden in this documentation are internal to the switchboard crates and have no stability
-//! promise.
+//! This crate neither reads config files nor reconnects. The crate `switchboard` builds on this
+//! crate: `switchboard` manages many servers, reconnects, checks permissions and formats results.
+//! Modules that are hidden in this documentation are internal to the switchboard crates and have no
+//! stability promise.
 //!
 //! An [`AuthProvider`](auth::AuthProvider) supplies the credentials for a remote server:
 //!

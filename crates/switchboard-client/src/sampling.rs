@@ -22,7 +22,8 @@ const MAX_STOP_SEQUENCES: usize = 16;
 /// Maximum length of a stop sequence, in bytes. A longer one is dropped.
 const MAX_STOP_SEQUENCE_BYTES: usize = 256;
 
-/// A valid `sampling/createMessage` request.
+/// A valid `sampling/createMessage` request. Known secrets are masked in all of its members, also
+/// in those that are described as received.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SamplingRequest<'a> {

@@ -88,7 +88,7 @@ pub struct SessionContext {
     /// Minimum level of the log messages that the client asks the server for. `None`: the client
     /// does not tell the server a level.
     pub log_level: Option<LogLevel>,
-    /// Receives a copy of every message that is sent or received, with secrets masked.
+    /// Receives a copy of the messages that are sent or received, with secrets masked.
     pub tap: Option<Arc<dyn WireTap>>,
     /// Masks known secrets in texts that the server sends.
     pub redactor: Redactor,

@@ -2,11 +2,12 @@
 //!
 //! [`WriteQueue::enqueue`] handles a line in one of two ways:
 //!
-//! - No other request is in flight: the task of the caller writes the line itself. This saves the
-//!   switch to the writer task, and there are no other lines to write together with this one.
-//! - Other requests are in flight: the line is queued and the writer task is woken. The writer task
-//!   first yields, so that all tasks that are ready in this round of polling can queue their lines,
-//!   too. Then it writes all queued lines together and flushes once.
+//! - No other request is in flight, and no earlier line is unwritten: the task of the caller writes
+//!   the line itself. This saves the switch to the writer task, and there are no other lines to
+//!   write together with this one.
+//! - Otherwise, the line is queued and the writer task is woken. The writer task first yields, so
+//!   that all tasks that are ready in this round of polling can queue their lines, too. Then it
+//!   writes all queued lines together and flushes once.
 //!
 //! The size of the queue is bounded, so a server that does not read its input blocks only its own
 //! callers. Lines are written in the order in which they were enqueued: a caller writes a line
@@ -107,9 +108,10 @@ impl WriteQueue {
         }
     }
 
-    /// Writes a line at once if no other request is in flight, and otherwise queues it for the
-    /// writer task. `in_flight` includes the request in this line. `id` is the id of this request;
-    /// `None` for notifications and responses.
+    /// Writes a line at once if no other request is in flight, the queue is empty and the writer
+    /// task is not writing. Otherwise queues the line for the writer task. `in_flight` includes the
+    /// request in this line. `id` is the id of this request; `None` for notifications and
+    /// responses.
     pub(crate) fn enqueue(
         &self,
         id: Option<u64>,

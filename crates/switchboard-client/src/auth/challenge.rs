@@ -228,7 +228,8 @@ fn is_token(word: &str) -> bool {
     !word.is_empty() && word.chars().all(is_allowed)
 }
 
-/// Removes the quotes and escapes of a quoted value. Returns a value without quotes as it is.
+/// Removes the quotes and escapes of a quoted value. Returns a value that does not begin with a
+/// quote unchanged.
 fn unquote(value: &str) -> String {
     let Some(inner) = value.strip_prefix('"') else {
         return value.to_owned();

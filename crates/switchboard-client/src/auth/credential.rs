@@ -169,7 +169,7 @@ mod tests {
         }
         let long = "x".repeat(MAX_HEADER_BYTES);
         assert_eq!(with_header("X-A", &long), Err(AuthError::TooMany));
-        // A token that is read from a file ends with a line break.
+        // A token that is read from a file may end with a line break.
         assert_eq!(
             with_header("X-A", "token\n").unwrap().headers()["x-a"],
             "token"

@@ -11,8 +11,8 @@ use switchboard_wire::redact::Redactor;
 pub struct LoginRequired {
     /// Why the login is required, as text for the user.
     pub reason: String,
-    /// The authentication schemes that the server accepts. Empty if no request was sent. Secrets
-    /// are masked.
+    /// The authentication schemes that the server accepts. Empty if no request was sent, or if the
+    /// response lists no scheme. Secrets are masked.
     pub challenge: Challenge,
     /// What the user can do to log in: a command or a change of the config entry.
     pub hint: String,

@@ -64,8 +64,9 @@ impl AuthProvider for StaticHeaders {
 pub struct Bearer(StaticHeaders);
 
 impl Bearer {
-    /// Creates a provider from a token without the prefix `Bearer`. Fails if the token contains
-    /// characters that are not allowed in a header.
+    /// Creates a provider from a token. The token must not begin with `Bearer`, which the provider
+    /// adds. Fails if the token is too long or contains characters that are not allowed in a
+    /// header.
     pub fn new(token: impl Into<Secret>) -> Result<Self, AuthError> {
         let credential = Credential::bearer(&token.into())?;
         Ok(Self(StaticHeaders(credential)))

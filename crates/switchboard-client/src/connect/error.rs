@@ -24,7 +24,8 @@ pub enum ConnectError {
     /// The embedder's [`Connector`](switchboard_wire::Connector) failed.
     #[error("could not connect: {0}")]
     Connector(String),
-    /// The in-process server panicked when its capabilities and notifications were requested.
+    /// The in-process server panicked when its notification channel, capabilities, implementation
+    /// or instructions were requested.
     #[error("{0}")]
     Defective(String),
     /// The process exited or the session ended, during the handshake or later.
@@ -41,7 +42,8 @@ pub enum ConnectError {
     /// The connection failed, or the server responded with an HTTP error.
     #[error("{0}")]
     Unreachable(TransportFailure),
-    /// The server responded to the first streamable HTTP request with the status 400, 404 or 405.
+    /// The server responded to `initialize`, or to the GET of HTTP+SSE, with the status 400, 404 or
+    /// 405.
     #[error("{0}")]
     NotStreamable(TransportFailure),
     /// Neither streamable HTTP nor HTTP+SSE works at the URL. Holds the error of streamable HTTP.
@@ -50,7 +52,7 @@ pub enum ConnectError {
     /// The server requires a login.
     #[error("{0}")]
     NeedsLogin(Box<LoginRequired>),
-    /// The handshake was not complete within the startup deadline.
+    /// The connection was not open, or the handshake not complete, within the startup deadline.
     #[error("no response to the handshake within {limit:?}{output}")]
     TimedOut {
         /// The startup deadline.
@@ -130,7 +132,8 @@ impl ConnectError {
         }
     }
 
-    /// Whether the server was reached and the attempt failed before the end of the handshake.
+    /// Whether the attempt failed after the server was reached and before the end of the handshake.
+    /// Also true for each timeout of the attempt.
     pub(super) fn failed_in_handshake(&self) -> bool {
         matches!(self.stage(), ConnectStage::Alive | ConnectStage::Handshake)
     }

@@ -171,7 +171,7 @@ async fn shake_hands(
     loop {
         let probe = transport.discover(probe_request.version, Deadline::after(remaining));
         tokio::pin!(probe);
-        // Keep at least half of the remaining time for `initialize`.
+        // Wait at most half of `remaining` for the probe, so that time is left for `initialize`.
         let response = timeout(deadlines.probe.min(remaining / 2), &mut probe);
         let outcome = tokio::select! {
             biased;
@@ -179,7 +179,8 @@ async fn shake_hands(
                 Ok(outcome) => probe_outcome(outcome)?,
                 Err(_) => ProbeOutcome::Silent,
             },
-            // The lost message must be the response to the probe, so do not wait for it.
+            // The lost message was probably the response to the probe, so send `initialize` without
+            // further delay.
             () = transport.message_lost() => ProbeOutcome::Silent,
         };
         match after_probe(outcome, probe_request) {

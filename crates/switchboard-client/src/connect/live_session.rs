@@ -18,14 +18,16 @@ use crate::deadlines::Deadlines;
 use crate::session::{Session, SessionEnd};
 use crate::stderr::StderrTail;
 
-/// Maximum wait for the last output and the exit code of a child. After its stdout ended, the wait
-/// is for the exit code and for the end of stderr; after its exit, for the end of stdout.
+/// Maximum duration of each wait for the last output or the exit code of a child. After the end of
+/// stdout, the session waits for the exit code, then for the end of stderr. After the exit of the
+/// child, the session waits for the end of stdout.
 const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(500);
 
 /// An open session with its child process, if it has one. Dropping it ends the session and the
 /// child.
 pub struct LiveSession {
-    /// The session. Dropping this `LiveSession` closes the session, even if clones of it exist.
+    /// The session. Dropping this `LiveSession` closes the session, even if clones of the session
+    /// exist.
     pub session: Session,
     #[cfg(feature = "stdio")]
     process: Option<ChildProcess>,

@@ -41,11 +41,12 @@ pub(super) enum AfterProbe {
 /// Why no session was established although the server responded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum HandshakeRejection {
-    /// The server chose a version that this client does not know.
+    /// The server chose a version that this client does not know, or responded to `initialize` with
+    /// a modern version.
     #[error("{0}")]
     UnknownVersion(#[from] UnknownVersion),
-    /// The server supports none of the versions that this client knows. Holds the versions that
-    /// the server supports.
+    /// The server supports none of the versions that this client knows, or rejected the version of
+    /// the second probe, too. Holds the versions that the server says it supports.
     #[error("the server supports only {}, none of which is known to this client", .0.join(", "))]
     NoCommonVersion(Vec<String>),
     /// The server requires a client capability that this client does not have, or rejects the
@@ -60,7 +61,7 @@ pub enum HandshakeRejection {
     InvalidResponse(InvalidMessage),
 }
 
-/// The version of a probe that was sent, and whether it was the second one.
+/// The version of a probe, and whether the probe is the second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeRequest {
     pub(super) version: ProtocolVersion,
@@ -97,7 +98,8 @@ pub(super) fn after_probe(outcome: ProbeOutcome, request: ProbeRequest) -> After
 fn after_error(error: ErrorObject, request: ProbeRequest) -> AfterProbe {
     match error.code {
         // Only modern servers send this code and the codes of the next match arm. Sending
-        // `initialize` to these servers would hide the real error.
+        // `initialize` to these servers would hide the real error, unless they list a legacy
+        // version.
         ErrorObject::UNSUPPORTED_VERSION => {
             let supported = supported_versions(&error);
             match newest_common(&supported) {

@@ -3,8 +3,9 @@
 //! Any other schema is refused. The keyword `pattern` is ignored: evaluating an untrusted regular
 //! expression is a risk, and the server validates the values itself.
 //!
-//! Invariant: every text in a form is sanitized and of limited length, every default is valid for
-//! its field, and the values that [`Form::validate`] returns are valid for the form.
+//! Invariant: every text in a form is of limited length and, except for option values, safe to
+//! print. Every default is valid for its field, and the values that [`Form::validate`] returns are
+//! valid for the form.
 
 mod parse;
 mod sensitive;

@@ -1,7 +1,7 @@
 //! Request bodies, and response bodies that are read in chunks of bounded size.
 //!
-//! Invariant: when a response body was read to its end, its connection returns to the pool. If the
-//! body is dropped before its end, its connection is closed.
+//! Invariant: when a response body was read to its end, its connection returns to the pool, unless
+//! the pool does not accept it. If the body is dropped before its end, its connection is closed.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -62,8 +62,8 @@ impl hyper::body::Body for RequestBody {
 /// The body of a response, decoded while it is read.
 pub(crate) struct Body {
     incoming: hyper::body::Incoming,
-    /// The connection on which the body arrives. `None` after the end of the body, and after an
-    /// error.
+    /// The connection on which the body arrives. `None` after the end of the body, after an error,
+    /// and if the connection closed when the response arrived.
     connection: Option<Connection>,
     pool: Weak<Pool>,
     /// How long the connection may stay idle in the pool after the end of this body.
@@ -76,7 +76,7 @@ pub(crate) struct Body {
 enum ContentEncoding {
     Identity,
     Gzip(Box<GzipDecoder>),
-    /// An encoding other than gzip, which the client did not offer in `Accept-Encoding`.
+    /// Any other encoding. The client offers only gzip in `Accept-Encoding`.
     Unsupported(String),
 }
 

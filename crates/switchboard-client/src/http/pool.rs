@@ -24,8 +24,8 @@ use switchboard_wire::sync::lock;
 /// Maximum number of idle connections in the pool. If the pool is full, a connection is closed
 /// instead of pooled.
 const MAX_IDLE_CONNECTIONS: usize = 64;
-/// Maximum time that a connection stays in the pool. Many servers and gateways close an idle
-/// connection after a minute.
+/// Maximum idle time after which a connection is still reused. Many servers and gateways close an
+/// idle connection after a minute.
 pub(super) const MAX_IDLE_TIME: Duration = Duration::from_secs(50);
 /// How long to wait until a pooled connection can send. A connection that needs longer is closed;
 /// the server may have responded without reading the whole previous request.
@@ -87,7 +87,7 @@ pub(super) struct Pool {
 struct IdleConnections {
     /// Sorted by the time at which they became idle, the most recent last.
     connections: Vec<IdleConnection>,
-    /// The task that removes expired connections. Runs while the pool is not empty.
+    /// The task that removes expired connections. Ends when it finds the pool empty.
     sweeper: Option<AbortHandle>,
 }
 
@@ -123,7 +123,8 @@ impl Pool {
     }
 
     /// Adds a connection whose last response was read to the end. It expires after `keep_alive`, at
-    /// the latest after `MAX_IDLE_TIME`. If the pool is full, the connection is closed.
+    /// the latest after `MAX_IDLE_TIME`. If the pool is full or `keep_alive` is zero, the
+    /// connection is closed.
     pub(super) fn put(self: &Arc<Self>, connection: Connection, keep_alive: Duration) {
         if connection.sender.is_closed() || keep_alive.is_zero() {
             return;

@@ -29,7 +29,7 @@ pub enum SessionEnd {
     /// The server behind a URL cannot be reached or does not respond. Holds the message.
     Unreachable(String),
     /// The server no longer knows the HTTP session id. The owner of the server reconnects
-    /// immediately.
+    /// immediately, unless sessions expire in quick succession.
     Expired,
     /// Too many consecutive HTTP requests failed. Holds the error of the last one.
     TooManyFailures(String),
@@ -107,7 +107,8 @@ pub enum RequestError {
 #[error("{message}")]
 pub struct TransportFailure {
     pub delivery: Delivery,
-    /// Status of the HTTP response. `None` if no response arrived.
+    /// Status of the HTTP response. `None` if no response arrived, or if its body could not be read
+    /// to the end.
     pub status: Option<u16>,
     /// `Retry-After`: how long the server asks the client to wait before the next request.
     pub(crate) retry_after: Option<Duration>,

@@ -7,7 +7,7 @@
 //! `status`.
 //!
 //! Invariant: a request is sent again only if the server cannot have executed it. Either no byte of
-//! the request was sent, or the server responded that it rejects the request.
+//! the request was sent, or the server responded that it rejects or redirects the request.
 
 mod authorized;
 

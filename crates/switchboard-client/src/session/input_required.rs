@@ -47,7 +47,8 @@ pub(super) fn answer_and_repeat<'a>(
 }
 
 /// Answers the input requests. Returns the answers, and the deadline of the repeated request.
-/// `previous` holds the answers of the previous round. Fails after `input_requests` rounds.
+/// `previous` holds the answers of the previous round. Fails after as many rounds as the limit
+/// `input_requests` allows.
 pub(super) async fn next_round(
     session: &Session,
     previous: Option<&InputResponses>,

@@ -46,12 +46,13 @@ pub struct LineSession {
     /// Wakes the deadline timer: a request was added that expires before the instant for which the
     /// timer waits.
     pub(super) deadline_moved: Notify,
-    /// An excerpt of the last line on stdout that was neither a message nor empty. `None` if there
-    /// was no such line.
+    /// An excerpt of the last line from the server that was neither a message nor empty. `None` if
+    /// there was no such line.
     pub(super) stray_output: Mutex<Option<String>>,
     /// Cancelled when a message was lost because other output precedes it on the same line.
     pub(super) message_lost: CancellationToken,
-    /// Cancelled when the connection is torn down. For a child process, that is after it exited.
+    /// Cancelled when the connection is torn down. For a child process, that is after the process
+    /// exited, or when its `LiveSession` is dropped.
     pub(super) server_gone: CancellationToken,
 }
 
@@ -230,8 +231,8 @@ impl LineSession {
         in_flight: usize,
     ) -> Result<(), RequestError> {
         if self.peer.context.tap.is_some() {
-            // If the queue is full, the caller enqueues this line again later. Do not report it to
-            // the tap before that.
+            // If the queue is full, the caller may enqueue this line again later. Do not report the
+            // line to the tap before that.
             if !self.writer.has_space(line.len()) {
                 let limit = self.writer.limit();
                 return Err(RequestError::WriteQueueFull { limit });
@@ -314,7 +315,7 @@ impl LineSession {
         next_check
     }
 
-    /// An excerpt of the last line on stdout that was neither a message nor empty.
+    /// An excerpt of the last line from the server that was neither a message nor empty.
     pub(crate) fn stray_output(&self) -> Option<String> {
         lock(&self.stray_output).clone()
     }

@@ -3,7 +3,7 @@
 //!
 //! A server may announce `list_changed` notifications that cannot arrive: over HTTP they need an
 //! open stream, and in the modern era a subscription that the server accepted. Invariant: a kind
-//! counts as receivable only while a notification of this kind would arrive.
+//! counts as receivable only while a notification of this kind would arrive if the server sent one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -68,7 +68,7 @@ impl ListChanges {
         }
     }
 
-    /// Whether a notification of this kind would arrive.
+    /// Whether a notification of this kind would arrive if the server sent one.
     pub(super) fn can_arrive(&self, kind: ListChangeKind) -> bool {
         // Acquire pairs with the Release store in `set_receivable`: a thread that reads `true` also
         // sees the counts that were recorded before the store.

@@ -1,8 +1,8 @@
 //! A session with a server in this process: direct calls, no JSON, no handshake.
 //!
-//! If the server panics during a request, only this request fails. A request that does not return
-//! fails at its deadline. Invariant: closing the session drops the requests in flight and does not
-//! stop the server.
+//! If the server panics during a request, only this request fails. A tool call, resource or prompt
+//! request that does not complete fails at its deadline; a listing has no deadline. Invariant:
+//! closing the session drops the requests in flight and does not stop the server.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! Forwards a server's log messages to the client handler and to `tracing`.
 //!
-//! Invariant: at most `log_messages_per_second` messages are forwarded per second. Messages above
-//! this limit are dropped, and the handler is told how many.
+//! Invariant: at most `log_messages_per_second` messages are forwarded per second. Messages that
+//! exceed this limit are dropped, and the handler is told how many.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ struct LogCount {
 enum LogDecision {
     Forward,
     /// Skip the message, and report the number of skipped messages at `until`, the end of the
-    /// second. Returned for the first message above the limit.
+    /// second. Returned for the first message that exceeds the limit.
     SkipAndReport {
         until: Instant,
     },

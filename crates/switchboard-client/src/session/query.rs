@@ -50,9 +50,9 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Whether requests of this method are dropped without `notifications/cancelled`: true for the
-/// requests about a task. The server answers them immediately, and could mistake the notification
-/// for a cancellation of the task itself.
+/// Whether requests of this method are dropped without `notifications/cancelled`: true for
+/// `tasks/get`, `tasks/update` and `tasks/cancel`. The server answers them immediately, and could
+/// mistake the notification for a cancellation of the task itself.
 pub(super) fn needs_no_cancel(method: &str) -> bool {
     matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
 }

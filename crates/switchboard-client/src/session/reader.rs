@@ -218,9 +218,9 @@ impl LineSession {
         received
     }
 
-    /// Handles one line. A response is appended to `responses` and takes the memory permit of the
-    /// line. For any other message, first the collected responses are delivered, then the message
-    /// is handled.
+    /// Handles one line. A response is appended to `responses`; a successful response takes the
+    /// memory permit of the line. For any other message, first the collected responses are
+    /// delivered, then the message is handled.
     fn receive(
         self: &Arc<Self>,
         line: Bytes,

@@ -42,8 +42,8 @@ struct CancelOnDrop<'a> {
 }
 
 impl CancelOnDrop<'_> {
-    /// Removes a request from the table without a cancel notification: the write queue refused its
-    /// line, so the server never received it.
+    /// Removes a request from the table without a cancel notification: its line was neither written
+    /// nor queued, so the server never received it.
     fn discard_unsent(&mut self) -> Option<PendingRequest> {
         self.is_open = false;
         lock(&self.session.requests).take(self.id)
@@ -59,8 +59,9 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 impl LineSession {
-    /// Takes a request out of the table, and out of the write queue if it is still there. Otherwise
-    /// the server may have received it, so it is cancelled with a notification. Returns the
+    /// Takes a request out of the table, and out of the write queue if it is still there. If the
+    /// request was not in the write queue, the server may have received it. Then
+    /// `notifications/cancelled` is sent, except for handshake and brief requests. Returns the
     /// request and its delivery.
     pub(super) fn abandon(&self, id: u64, reason: &str) -> (Option<PendingRequest>, Delivery) {
         let request = lock(&self.requests).take(id);

@@ -1,7 +1,8 @@
 //! The requests in flight of one session.
 //!
-//! Invariant: a request leaves the table exactly once: with its response, when it is cancelled or
-//! times out, or at the end of the session. The code that takes the request out completes it.
+//! Invariant: a request leaves the table exactly once: with its response, when it cannot be sent,
+//! when it is cancelled or times out, or at the end of the session. The code that takes the request
+//! out completes it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

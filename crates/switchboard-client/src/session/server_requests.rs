@@ -107,8 +107,8 @@ impl ServerRequests {
     }
 }
 
-/// Handles a request of the server. Responds to `ping` and to rejected requests immediately, and to
-/// all others from a new task.
+/// Handles a request of the server. Responds immediately to `ping`, and to requests that are
+/// unsupported, not JSON or too many. A new task validates and answers all other requests.
 pub(super) fn handle<S: JsonRpcSession>(
     session: &Arc<S>,
     id: RequestId,

@@ -100,8 +100,8 @@ impl Drop for Registered<'_> {
 impl Session {
     /// Asks the user to visit the URLs that an error names, then waits at most `max_wait` for the
     /// server to report completion. Returns the duration of the question and the wait together.
-    /// Returns `None` if the call must not be sent again: the user declined, the session ended, or
-    /// the error is not a valid -32042 error.
+    /// Returns `None` if the call must not be sent again: the user declined, the session ended, the
+    /// session does not support URL elicitation, or the error is not a valid -32042 error.
     pub async fn complete_url_elicitations(
         &self,
         error: &ErrorObject,

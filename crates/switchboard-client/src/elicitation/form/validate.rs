@@ -159,8 +159,8 @@ fn check_choices(
     if let Some(max) = max_items.filter(|max| count > *max) {
         return Err(format!("at most {max} options are expected"));
     }
-    // Compare the lengths before the search for duplicates: the search takes quadratic time, and
-    // the number of options bounds it.
+    // Compare the lengths before the search for duplicates. The search takes quadratic time in the
+    // length of `chosen`, which is now at most the number of options.
     if chosen.len() > options.len() || !chosen.iter().all(|value| is_option(value, options)) {
         return Err("only the listed options are expected, each at most once".to_owned());
     }

@@ -1,7 +1,8 @@
 //! Sends one request over streamable HTTP: a POST whose response is JSON or an event stream.
 //!
-//! If the event stream breaks in the legacy era, the rest of it is requested with a GET. In the
-//! modern era the request fails. Invariant: the request itself is sent once.
+//! If the event stream breaks in the legacy era and its events have ids, the rest of the stream is
+//! requested with a GET. Otherwise the request fails. Invariant: a broken event stream never causes
+//! the request itself to be sent again.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -252,7 +253,7 @@ impl StreamableHttpSession {
     }
 
     /// Handles the events of a stream until the response to request `id` arrives. Resumes a broken
-    /// stream in the legacy era.
+    /// stream in the legacy era if its events have ids.
     async fn read_events(self: &Arc<Self>, id: u64, body: Body) -> Result<RawResult, RequestError> {
         let mut stream = EventStream::new(body, &self.core.peer.context);
         let mut rate_limit = RateLimiter::unsolicited();

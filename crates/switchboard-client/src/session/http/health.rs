@@ -1,12 +1,14 @@
 //! Health checks of a remote server.
 //!
-//! Each session pings its server when nothing arrived from the server for some time, when a
-//! connection failed, and after the machine was suspended. A ping that fails ends the session,
-//! except for a ping that timed out while requests were in flight. Too many consecutive failed
-//! requests end the session, too. The owner of the server then reconnects with backoff.
+//! Each session pings its server after the time [`Health::idle`] without a response, when a
+//! connection failed or a request timed out, and after the machine was suspended. A ping that fails
+//! ends the session, except for a ping that timed out while requests were in flight. Too many
+//! consecutive failed requests end the session, too. The owner of the server then reconnects with
+//! backoff.
 //!
-//! Invariant: a server that responds to a ping is healthy, even if the response is a JSON-RPC
-//! error, an invalid message or an HTTP error other than 5xx.
+//! Invariant: a server is healthy if it responds to a ping with a JSON-RPC result, a JSON-RPC
+//! error, an invalid message, a redirect or an HTTP 4xx status. The exceptions are a required login
+//! and an expired session, which end the session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -146,7 +148,8 @@ pub(super) async fn run_checks<S: Pingable>(session: Arc<S>) {
             continue;
         };
         match error {
-            // Any response but a 5xx status counts as reachable, even if a reverse proxy sent it.
+            // A JSON-RPC response, a redirect or a 4xx status counts as reachable, even if a
+            // reverse proxy sent it.
             RequestError::ErrorResponse(_)
             | RequestError::InvalidResponse(_)
             | RequestError::Transport(TransportFailure {

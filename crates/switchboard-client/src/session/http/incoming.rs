@@ -15,7 +15,7 @@ use switchboard_wire::mcp::{Progress, ProtocolVersion};
 use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::scan::range_of;
 
-/// What a dispatched message was, and what the transport still has to do with it.
+/// What a handled message was, and what the transport still has to do with it.
 pub(super) enum IncomingKind {
     /// A response. The transport must deliver it to its caller.
     Response { id: ResponseId, reply: Reply },

@@ -1,11 +1,13 @@
 //! The server-to-client stream of streamable HTTP.
 //!
 //! In the legacy era, the stream is the response to a GET; a new GET resumes it after its last
-//! event. In the modern era, it is the response to `subscriptions/listen`. The stream is optional:
-//! a server without it cannot send change notifications.
+//! event. In the modern era, it is the response to `subscriptions/listen`. The stream is optional.
+//! Without the stream, change notifications can arrive only in the legacy era, on the event stream
+//! of a request.
 //!
-//! Invariants: a stream that ended is opened again with backoff. If notifications may have been
-//! lost meanwhile, all lists and resources whose changes the stream reports count as changed.
+//! Invariants: a stream that ended is opened again with backoff, unless the server rejected the
+//! stream or ended the subscription. If notifications may have been lost meanwhile, all lists and
+//! resources whose changes the stream reports count as changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +42,7 @@ const MIN_RETRY_HINT: Duration = Duration::from_millis(100);
 /// A stream that was open this long resets the delay to [`MIN_REOPEN_DELAY`].
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// After this many consecutive failures to open the GET stream, resource subscriptions are
-/// rejected. The stream is still opened again.
+/// rejected. The session still tries to open the stream.
 const MAX_OPEN_FAILURES: u32 = 3;
 
 /// An id that no request has, because request ids begin at one.

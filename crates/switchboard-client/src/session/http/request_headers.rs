@@ -1,7 +1,7 @@
 //! Headers of streamable HTTP: the protocol version, the session id, and the parts of the body that
 //! requests of the modern era repeat in headers.
 //!
-//! Invariant: the headers of a request have the same values as its body.
+//! Invariant: a header that repeats a part of the body has the same value as that part.
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};

@@ -112,7 +112,7 @@ fn readable_text(body: &[u8]) -> Option<String> {
 }
 
 /// Parses the header `Retry-After`, which holds seconds or a date, of a response with status 429 or
-/// 503. Returns `None` for any other status.
+/// 503. Returns `None` for any other status and for an invalid header.
 fn retry_after(headers: &HeaderMap, status: StatusCode, now: SystemTime) -> Option<Duration> {
     if !matches!(
         status,

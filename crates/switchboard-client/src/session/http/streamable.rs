@@ -1,8 +1,9 @@
 //! Streamable HTTP session of both eras: handshake, tool calls, notifications, DELETE.
 //!
 //! Every request is one POST, sent in the task of the caller. [`super::exchange`] sends it and
-//! reads the response; [`super::listen`] keeps the server-to-client stream open. Invariant: a tool
-//! call is sent again only if the server rejected its headers, because they did not match the tool.
+//! reads the response; [`super::listen`] keeps the server-to-client stream open. Invariant: this
+//! module sends a tool call again only if the server rejected the headers of the call, because they
+//! did not match the tool.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +36,8 @@ use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::{Era, ErrorObject, ProtocolVersion, ServerHello, ToolDefinition};
 use switchboard_wire::sync::lock;
 
-/// How long the handshake waits for the server-to-client stream to open.
+/// How long the handshake waits for the server-to-client stream to open. If the stream opens later,
+/// notifications may have been lost.
 pub(super) const LISTEN_STREAM_GRACE: Duration = Duration::from_secs(1);
 /// How long a tool call waits for a new tool list after the server rejected the headers of the
 /// call.
@@ -281,8 +283,9 @@ impl StreamableHttpSession {
         }
     }
 
-    /// Sends `notifications/cancelled` in the legacy era. Sends nothing in the modern era, where
-    /// closing the HTTP exchange cancels the request.
+    /// Sends `notifications/cancelled` in the legacy era, between the handshake and the end of the
+    /// session. Sends nothing in the modern era, where closing the HTTP exchange cancels the
+    /// request.
     pub(super) fn send_cancelled(self: &Arc<Self>, id: u64, reason: &str) {
         if !self.is_modern()
             && self.core.peer.version().is_some()

@@ -1,7 +1,8 @@
 //! Subscriptions of the legacy era: `resources/subscribe` and `resources/unsubscribe` per URI.
 //!
 //! Invariants: at most one request per URI is in flight, so that the last request decides whether
-//! the server sends updates. A request without a response does not block those for other URIs.
+//! the server sends updates. A request without a response does not block those for other URIs,
+//! unless [`MAX_IN_FLIGHT`] requests wait for responses.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Handles the notifications that concern resource subscriptions.
 //!
 //! Invariant: an update of a part of a resource counts as an update of the resource. A URI names a
-//! part of a resource if it consists of the URI of the resource, a separator (`/`, `?` or `#`) and
-//! more text.
+//! part of a resource if the URI of the resource is a prefix of it that ends just before or just
+//! after a separator (`/`, `?` or `#`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Polls one task until it ends, across reconnects, and answers its input requests.
 //!
 //! Polls are idempotent: a poll that failed with a transient error is repeated until the deadline
-//! of the call. Every response of the server restarts the idle limit. Invariant: an input request
-//! that was answered is not answered again, even if the server repeats it.
+//! of the call. Internal errors of the server are retried at most [`MAX_INTERNAL_ERRORS`] times in
+//! a row. Every successful response of the server restarts the idle limit. Invariant: an input
+//! request that was answered is not answered again, even if the server repeats it.
 
 mod server_responses;
 
@@ -236,8 +237,9 @@ impl<'a> TaskPoller<'a> {
         .await;
     }
 
-    /// Delay before the next poll. It is the interval that the server set, but at most half of the
-    /// idle limit and half of the task's lifetime. [`MIN_POLL_INTERVAL`] applies last.
+    /// Delay before the next poll. Zero if `poll_now` is set. Otherwise the interval that the
+    /// server set, but at most half of the idle limit and half of the task's lifetime, at least
+    /// [`MIN_POLL_INTERVAL`], plus a random part.
     fn poll_delay(&self) -> Duration {
         if self.poll_now {
             return Duration::ZERO;

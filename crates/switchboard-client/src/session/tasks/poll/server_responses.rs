@@ -72,7 +72,7 @@ impl TaskPoller<'_> {
     }
 
     /// Keeps the input requests that were not answered before. Fails if a key is too long, or if
-    /// this is more than the `limit`-th poll with new input requests.
+    /// more than `limit` polls brought new input requests.
     fn on_input_required(
         &mut self,
         mut requests: Vec<InputRequest>,
