@@ -33,7 +33,8 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Inverts a rate, so that shorter is always better.
+    /// The bars of a line, or `None` if the line is not part of the chart. Inverts a rate, so that
+    /// shorter is always better.
     fn of(line: &'a Line) -> Option<Self> {
         let (rmcp, ours) = (line.rmcp?.ratio?, line.ours?.ratio?);
         let (is_rate, target) = match line.target? {

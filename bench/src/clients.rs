@@ -13,10 +13,11 @@ use rmcp::Connections;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Client {
-    /// A blocking client written by hand for this server. Writes each request separately.
+    /// A client written by hand for the server program of the benchmark. Over stdio it is blocking
+    /// and writes each request separately.
     Baseline,
-    /// The baseline, but writes requests that become possible at the same time with one system
-    /// call.
+    /// The baseline, but requests that can be sent at the same time are written with one system
+    /// call. Only over stdio.
     BatchingBaseline,
     Rmcp,
     /// rmcp over HTTP with a reqwest client that keeps its connections.
@@ -55,7 +56,8 @@ impl Client {
     }
 }
 
-/// Runs on tokio's default runtime: one worker per core of this process.
+/// Runs on tokio's default runtime: one worker per core of this process, or as many as
+/// `TOKIO_WORKER_THREADS` says.
 fn in_runtime(job: impl Future<Output = Figures>) -> Figures {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

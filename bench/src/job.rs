@@ -26,7 +26,7 @@ pub enum Job {
     /// Puts a steady load on healthy servers. Each item of `others` is another server: hostile in
     /// the named way, or idle if `None`.
     Hostile { others: Vec<Option<String>> },
-    /// Requests one response that is small on the wire and large in memory.
+    /// Requests one response that would be much larger in memory than on the wire.
     Bomb { shape: String, size: usize },
 }
 
@@ -42,7 +42,7 @@ pub enum Transport {
 pub struct Work {
     pub transport: Transport,
     pub tool: String,
-    /// Size of one response in bytes.
+    /// Size of the content of one response, in bytes.
     pub size: usize,
     pub in_flight: usize,
     /// Number of calls before the measurement starts.
@@ -122,7 +122,7 @@ impl Stopwatch {
         (cpu_time() - self.cpu).as_secs_f64() * 1e6
     }
 
-    /// Latencies and CPU time in microseconds, rate in calls per second.
+    /// Latencies and CPU time per call in microseconds, rate in calls per second.
     pub fn stop(self, mut latencies: Vec<Duration>) -> Figures {
         let (elapsed, cpu) = (self.began.elapsed(), self.cpu_micros());
         latencies.sort_unstable();

@@ -18,9 +18,10 @@ use parts::{CALL_KINDS, Filter, HTTP_CALL_KINDS};
 use report::Report;
 use runner::Runner;
 
-/// - `bench [WORD]` measures every part whose name contains the word.
-/// - `bench --svg FILE` measures everything and writes a chart.
-/// - `bench WORD CLIENT` only makes the calls, for a profiler.
+/// - `bench [WORD]` makes every measurement whose name contains the word.
+/// - `bench --svg FILE` makes all measurements and writes a chart.
+/// - `bench WORD CLIENT` makes the calls whose name contains the word, with one client in this
+///   process and without a report. It is meant for a profiler.
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -7,7 +7,7 @@ pub fn resident_kib() -> f64 {
     field("/proc/self/smaps_rollup", "Rss:")
 }
 
-/// Peak resident memory since [`reset_peak`], in KiB.
+/// Peak resident memory since the start of the process or the last [`reset_peak`], in KiB.
 pub fn peak_kib() -> f64 {
     field("/proc/self/status", "VmHWM:")
 }

@@ -15,8 +15,8 @@ use crate::job::{Job, Transport, Work};
 use crate::report::{Report, Samples};
 use crate::runner::{Cores, Runner};
 
-/// A tool call by size, transport and concurrency. The parts `calls`, `http` and `instructions`
-/// measure each kind.
+/// A tool call by size, transport and concurrency. The part `calls` measures the kinds over stdio,
+/// `http` those over HTTP, and `instructions` both.
 pub struct CallKind {
     pub name: &'static str,
     transport: Transport,

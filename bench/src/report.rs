@@ -78,7 +78,8 @@ impl Line {
         self
     }
 
-    /// Whether the target is met; `None` without a target.
+    /// Whether the target is met. `None` if there is no target, or if Switchboard's value or ratio
+    /// was not measured.
     pub fn met(&self) -> Option<bool> {
         let ours = self.ours?;
         Some(match self.target? {

@@ -18,7 +18,7 @@ type Running = RunningService<RoleClient, ()>;
 pub enum Connections {
     /// One connection per call, the default.
     PerCall,
-    /// Connections are reused, and as many requests may be in flight as there are calls.
+    /// Connections are reused, and up to [`Work::in_flight`] requests may be in flight.
     Pooled,
 }
 

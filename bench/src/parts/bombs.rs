@@ -1,4 +1,5 @@
-//! JSON that is small on the wire and large in memory, just below the message size limit.
+//! JSON that would be much larger in memory than on the wire. Each message is slightly smaller than
+//! the message size limit.
 
 use super::Filter;
 use crate::clients::Client;
@@ -8,7 +9,7 @@ use crate::runner::{Cores, Runner};
 
 const PART: &str = "bombs";
 const REPEATS: usize = 5;
-/// 16 MiB minus the rest of the message.
+/// The message size limit of 16 MiB, minus 1 KiB for the rest of the message.
 const SIZE: usize = 16 * 1024 * 1024 - 1024;
 
 const SHAPES: [(&str, &str); 5] = [

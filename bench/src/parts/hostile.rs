@@ -1,5 +1,5 @@
 //! 50 servers in one host: 40 healthy servers under steady load, and ten others that are idle or
-//! hostile. A filter with the name of a kind makes all ten hostile in that way.
+//! hostile. With the filter `hostile: KIND`, all ten are hostile in that way.
 
 use super::Filter;
 use crate::clients::Client;

@@ -1,5 +1,5 @@
 //! Memory of the client process per idle server, and for a long listing. Each figure is the
-//! difference of two otherwise equal processes.
+//! difference between two processes with different numbers of servers or tools.
 
 use super::Filter;
 use crate::clients::Client;

@@ -1,9 +1,9 @@
 //! An MCP server without an SDK: blocking, one line in, one line out.
 //!
 //! `echo` returns its `message`, `blob` returns `size` bytes of text, every other tool returns
-//! about `size` bytes of structured content in a shape of [`bodies`]. `--tools N` lists N tools
-//! instead, `--hostile KIND` misbehaves after the server is connected, and `--transport http`
-//! listens on a URL.
+//! about `size` bytes of structured content in a shape of [`bodies`]. With `--tools N` the server
+//! lists N other tools instead of these. With `--hostile KIND` it misbehaves after its tools were
+//! listed. With `--transport http` it listens on a URL.
 
 mod bodies;
 mod hostile;
@@ -88,7 +88,8 @@ impl Server {
             if let Some(id) = request.id {
                 self.write_response(&mut output, id.get(), &request)?;
             }
-            // Flush the responses to requests that arrived together in one write.
+            // Flush only when no request is buffered, so that the responses to requests that
+            // arrived together are written at once.
             if input.buffer().is_empty() {
                 output.flush()?;
             }

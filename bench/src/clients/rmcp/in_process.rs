@@ -10,7 +10,7 @@ use rmcp::{RoleServer, ServerHandler, ServiceExt};
 
 use crate::job::{Figures, Work};
 
-/// Channel capacity, more than are ever in flight.
+/// Capacity of a channel: more messages than are ever in flight.
 const MESSAGES: usize = 16;
 
 struct Echo;
