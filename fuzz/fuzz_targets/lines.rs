@@ -1,4 +1,4 @@
-//! Lines do not depend on how the stream is split, and the frame reader stays within its limit.
+//! Lines do not depend on how the stream is split, and the line reader stays within its limit.
 //!
 //! Input: the limit, the sizes of the pieces and their number, then the stream.
 
@@ -7,7 +7,8 @@
 use libfuzzer_sys::fuzz_target;
 use switchboard_fuzz::{SplitLine, SplitStream, pieces, split_lines};
 
-/// Buffer space that the reader reserves per read; a growing vector may double it once.
+/// Buffer space that the reader reserves per read. The maximum capacity that is asserted leaves
+/// room for a buffer that doubles when it grows.
 const READ_CHUNK: usize = 64 * 1024;
 
 fuzz_target!(|input: (u8, Vec<u8>, &[u8])| {

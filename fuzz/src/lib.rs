@@ -12,7 +12,8 @@ use switchboard_wire::{Limits, decode};
 /// Maximum number of blocks or tools that are decoded.
 const MAX_ITEMS: usize = 100;
 
-/// Splits the stream into pieces of these sizes, repeated as needed.
+/// Splits the stream into pieces. Each item of `sizes` is the size of a piece minus one; the sizes
+/// repeat as needed. Without sizes, the stream is one piece.
 pub fn pieces<'a>(mut stream: &'a [u8], sizes: &[u8]) -> Vec<&'a [u8]> {
     let mut sizes = sizes.iter().map(|size| usize::from(*size) + 1).cycle();
     let mut pieces = Vec::new();
@@ -30,7 +31,7 @@ pub fn pieces<'a>(mut stream: &'a [u8], sizes: &[u8]) -> Vec<&'a [u8]> {
 pub enum SplitLine {
     /// The line is within the limit.
     Complete(Vec<u8>),
-    /// The line is too long. Contains the request that it responds to, if known.
+    /// The line is too long. Contains the id of the request to which the line responds, if known.
     TooLong(Option<u64>),
 }
 
@@ -94,7 +95,8 @@ pub enum ParsedEvent {
     },
     /// The reconnection time, in milliseconds.
     Retry(u128),
-    /// The event is too large. Contains the request that it responds to, if known.
+    /// The event is too large. Contains the id of the request to which the event responds, if
+    /// known.
     TooLong(Option<u64>),
 }
 
@@ -233,7 +235,7 @@ pub fn decode_handshakes(line: &[u8]) {
     }
 }
 
-/// Decodes bytes as the params of every kind of notification.
+/// Decodes bytes as the params of several kinds of notifications, and as a JSON-RPC error object.
 pub fn decode_notifications(params: &[u8]) {
     let _ = decode::progress(params);
     let _ = decode::log_message(params);
