@@ -3,8 +3,9 @@
 //! `tools/call` and queries are written without serde where that is faster. Sending is up to the
 //! session.
 //!
-//! Invariant: a line contains no line break except its last byte. All text is escaped; the one text
-//! that is sent back unescaped, a server's `requestState`, is a valid JSON string.
+//! Invariant: a line contains no line break except its last byte. All text is escaped. Only a
+//! server's `requestState` and the ids of its requests are sent back as received: each is a valid
+//! JSON string or integer.
 
 mod json;
 mod request_meta;

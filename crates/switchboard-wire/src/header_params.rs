@@ -1,9 +1,9 @@
 //! Tool arguments that are repeated as HTTP headers (`x-mcp-header`), and the encoding of text as a
 //! header value.
 //!
-//! Schemas are untrusted. A tool is rejected for HTTP if a header name in its schema is not a valid
-//! token, or if the annotation is at a place where the schema alone does not determine the
-//! argument.
+//! Schemas are untrusted. A tool is rejected for HTTP if an annotation in its schema is invalid:
+//! for example, if the header name is not a valid token, or if the annotation is at a place where
+//! the schema alone does not determine the argument.
 //!
 //! Invariant: an argument or a name adds exactly its own header to a request, and nothing else.
 
@@ -20,11 +20,11 @@ use crate::text::is_http_token;
 
 const KEYWORD: &str = "x-mcp-header";
 const HEADER_PREFIX: &str = "mcp-param-";
-/// Longer header names are rejected, in bytes.
+/// Maximum length of a header name, in bytes. Longer names are rejected.
 const MAX_NAME_BYTES: usize = 128;
 /// Maximum number of headers per tool. Servers and proxies reject requests with too many.
 const MAX_HEADERS: usize = 64;
-/// A schema with annotations and more JSON values than this is rejected.
+/// A schema with annotations and more JSON values and keys than this is rejected.
 const MAX_SCHEMA_NODES: usize = 100_000;
 /// Names are truncated to this length in messages.
 const MAX_SHOWN_CHARS: usize = 40;
@@ -78,7 +78,8 @@ impl HeaderParams {
         self.0.is_empty()
     }
 
-    /// Returns the headers for these arguments. An argument that is missing or null has no header.
+    /// Returns the headers for these arguments. An argument has no header if it is missing, null,
+    /// an array, an object or a fraction.
     pub fn headers<'a>(
         &'a self,
         arguments: &'a Map<String, Value>,
@@ -100,8 +101,8 @@ impl HeaderParams {
     }
 }
 
-/// Whether the text of a schema may contain the keyword, possibly written with escapes. Avoids
-/// parsing schemas without it, which most are.
+/// Whether the text of a schema may contain the keyword, possibly written with escapes. Most
+/// schemas do not have the keyword and need not be parsed.
 fn may_have_keyword(text: &[u8]) -> bool {
     if memchr::memmem::find(text, KEYWORD.as_bytes()).is_some() {
         return true;

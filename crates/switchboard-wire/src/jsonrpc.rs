@@ -174,7 +174,8 @@ fn parse_object<'a>(scanner: &mut Scanner<'a>) -> ParsedLine<'a> {
         Ok(())
     });
     let id = envelope.responds_to();
-    // A line with neither `jsonrpc` nor the id of a response is a log line in braces.
+    // A line that is not a valid message and has neither `jsonrpc` nor the id of a response is a
+    // log line in braces.
     let is_json_rpc = envelope.version.is_some() || id.is_some();
     let invalid = |problem| ParsedLine::Invalid { id, problem };
     if scanned.is_err() || !scanner.at_end() {

@@ -20,12 +20,12 @@ pub struct Limits {
     /// Maximum memory of all large messages together, in bytes: of all servers and in both
     /// directions. If a message does not fit, only its own request fails.
     pub memory_bytes: usize,
-    /// Maximum number of JSON values in one message.
+    /// Maximum number of JSON values and object keys in one message.
     pub json_nodes: usize,
     /// Maximum nesting depth of a message's JSON; values above 128 count as 128.
     pub json_depth: usize,
-    /// Maximum number of JSON values in structured content that is validated against its schema.
-    /// Larger content is not validated.
+    /// Maximum number of JSON values and object keys in structured content that is validated
+    /// against its schema. Larger content is not validated.
     pub json_tree_nodes: usize,
     /// Maximum size of the write queue of one server, in bytes. A request that does not fit waits
     /// until its deadline; one that is larger than the queue is rejected.
@@ -46,10 +46,11 @@ pub struct Limits {
     pub stderr_tail_bytes: usize,
     /// Maximum number of requests from one server that the client handles at a time.
     pub inbound_requests: usize,
-    /// How many times a server may respond to one request with `input_required`.
+    /// How many times a server may respond to one request with `input_required`, or ask for new
+    /// input during one task.
     pub input_requests: usize,
-    /// How many questions to the user one server may ask per minute. Further questions are declined
-    /// without being shown.
+    /// How many questions to the user one server may ask per minute. Further questions are answered
+    /// with *cancel* without being shown.
     pub questions_per_minute: usize,
     /// How many sampling requests one server may send per minute. Further requests are rejected.
     pub samplings_per_minute: usize,
@@ -89,12 +90,12 @@ const MIB: usize = 1024 * KIB;
 /// Upper bound of counts that become semaphore permits or channel capacities in tokio.
 pub const MAX_COUNT: usize = usize::MAX >> 6;
 
-/// Upper bound of the limits on server requests per minute, because a session stores the time of
-/// each request of the last minute.
+/// Upper bound of the limits on server requests per minute, because the time of each accepted
+/// request of the last minute is stored.
 const MAX_PER_MINUTE: usize = 10_000;
 
 /// Messages larger than this are decoded on a blocking thread, because decoding them would delay
-/// the tasks of other servers.
+/// the tasks of other servers. Readers also use this size as the bound of a single buffer.
 pub const LARGE_MESSAGE_BYTES: usize = MIB;
 
 impl Default for Limits {

@@ -79,7 +79,7 @@ impl ChunkedLine {
 /// Splits a byte stream into lines.
 #[derive(Debug)]
 pub struct LineReader {
-    /// The beginning of the current line, if it is longer than the buffer.
+    /// The chunks of the current line that were moved out of `buffer`, because the line is long.
     line_start: ChunkedLine,
     /// The rest of the current line, and the bytes after it.
     buffer: BytesMut,

@@ -40,7 +40,8 @@ pub trait LocalServer: Send + Sync + 'static {
     /// Lists the tools.
     fn tools(&self) -> Vec<ToolDefinition>;
 
-    /// Runs one tool. The arguments have been validated against the tool's input schema.
+    /// Runs one tool. The arguments have been validated against the tool's input schema, unless
+    /// this schema cannot be compiled.
     ///
     /// The future is dropped when the call is cancelled. A panic in it fails only this call.
     fn call_tool<'a>(

@@ -1,7 +1,7 @@
 //! Masks the secrets of a server in text from and about that server.
 //!
-//! A secret is masked as it is, as it appears inside a JSON string, and line by line if it has
-//! several lines. Which values are secrets is decided by the caller.
+//! A secret is masked in its plain form, in the form that it has inside a JSON string, and line by
+//! line if it has several lines. Which values are secrets is decided by the caller.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -24,7 +24,7 @@ impl Redactor {
     /// Shorter values such as `1`, `true` or `8080` are not masked: they occur in harmless text.
     const MIN_SECRET_BYTES: usize = 8;
 
-    /// How many later secrets are kept. Tokens older than that have expired.
+    /// How many spellings of later secrets are kept. Older tokens have probably expired.
     const MAX_LATER_SECRETS: usize = 64;
 
     /// Creates a redactor that masks these values.
@@ -117,8 +117,9 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Returns every spelling in which these secrets may appear, longest first: a secret that contains
-/// another one is masked whole.
+/// Returns the spellings in which these secrets may appear, without those that are too short to be
+/// masked. The longest spelling is first, so that a secret that contains another one is masked
+/// whole.
 fn secret_spellings(values: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut secrets: Vec<_> = values
         .into_iter()

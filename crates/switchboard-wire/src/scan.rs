@@ -11,7 +11,8 @@
 //!
 //! The scanner does not decode values; numbers and the escapes in strings stay text.
 //!
-//! Invariant: memory use does not depend on the input.
+//! Invariant: memory use does not depend on the input, except for the list of [`Scanner::elements`]
+//! and for keys with escapes.
 
 mod invalid_value;
 mod nesting;
@@ -92,7 +93,8 @@ pub struct Scanner<'a> {
     is_valid_json: bool,
 }
 
-/// Returns the byte range of `part` in `whole`. `part` must be a subslice of `whole`.
+/// Returns the byte range of `part` in `whole`. If `part` is not a subslice of `whole`, the range
+/// does not lie within `whole`.
 #[inline]
 pub fn range_of(whole: &[u8], part: &[u8]) -> Range<usize> {
     let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
@@ -223,7 +225,8 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Reads an object and calls `read_value` after each key, which must read the value.
+    /// Reads an object and calls `read_value` after each key. `read_value` must read the value of
+    /// the key.
     pub fn for_each_member(
         &mut self,
         mut read_value: impl FnMut(&mut Self, Cow<'a, [u8]>) -> Result<(), NotJson>,
@@ -281,7 +284,8 @@ impl<'a> Scanner<'a> {
         Ok(elements)
     }
 
-    /// Reads an array and calls `read_element` for each element, which must read it.
+    /// Reads an array and calls `read_element` at each element. `read_element` must read the
+    /// element.
     pub fn for_each_element(
         &mut self,
         mut read_element: impl FnMut(&mut Self) -> Result<(), NotJson>,

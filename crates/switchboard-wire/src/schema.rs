@@ -25,9 +25,9 @@ use crate::text::one_line;
 /// Maximum number of violations that one validation reports.
 const MAX_VIOLATIONS: usize = 5;
 /// The path and the message of a violation are each truncated to this many bytes, because they
-/// quote the value.
+/// quote the value. So is the error of a schema that cannot be compiled.
 const MAX_VIOLATION_BYTES: usize = 500;
-/// A schema with more JSON values is not compiled.
+/// A schema with more JSON values and keys is neither simple nor compiled.
 const MAX_SCHEMA_NODES: usize = 50_000;
 
 /// A schema that is compiled when it is first needed.
@@ -75,7 +75,7 @@ pub enum Validation {
 }
 
 impl CompiledSchema {
-    /// Stores a schema. It is compiled when it is first used.
+    /// Stores a schema without reading it.
     pub fn new(schema: Json) -> Self {
         Self {
             schema,

@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The value of an environment variable or of an HTTP header. `Debug` and `Serialize` print
-/// [`Secret::MASK`].
+/// A secret text, such as the value of an environment variable or of an HTTP header. `Debug` and
+/// `Serialize` print [`Secret::MASK`].
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Secret(String);
 
@@ -20,7 +20,8 @@ impl Secret {
         Self(text.into())
     }
 
-    /// Returns the text. Call it only where the value is passed to the server.
+    /// Returns the text. Call it only to pass the text to the server, or to mask the text in
+    /// output.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -5,7 +5,8 @@
 //! is discarded as it arrives; only the id of the request that it responds to is kept. An event
 //! with one data line that arrives in one piece is not copied.
 //!
-//! Invariant: the parser holds at most one event, and no more of it than the limit.
+//! Invariant: when the parser needs more of the stream, it holds at most one event, and no more of
+//! it than the limit.
 
 use std::time::Duration;
 
@@ -402,7 +403,8 @@ fn parse_kind(text: &[u8]) -> Option<Box<str>> {
     }
 }
 
-/// Parses a number of milliseconds. Anything but digits is ignored.
+/// Parses a number of milliseconds. Returns `None` for a text that is too long or contains anything
+/// but digits.
 fn parse_retry(text: &[u8]) -> Option<Duration> {
     let is_number =
         (1..=MAX_RETRY_DIGITS).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);

@@ -248,7 +248,7 @@ impl<'a> TemplatePart<'a> {
             });
             is_first = false;
             variable.expand(items, operator, uri);
-            // The caller rejects the URI.
+            // The caller rejects a URI that is too long.
             if uri.len() > MAX_URI_BYTES {
                 return;
             }
@@ -258,7 +258,7 @@ impl<'a> TemplatePart<'a> {
 
 impl<'a> Variable<'a> {
     fn parse(text: &'a str) -> Result<Self, &'static str> {
-        /// RFC 6570 allows lengths below this.
+        /// RFC 6570 allows only lengths less than this.
         const MAX_PREFIX: usize = 10_000;
         let (name, is_exploded, max_chars) = match (text.strip_suffix('*'), text.split_once(':')) {
             (Some(name), _) => (name, true, None),

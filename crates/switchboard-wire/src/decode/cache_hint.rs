@@ -11,7 +11,7 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a result may be cached, and for whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheHint {
-    /// Zero if the server sends no valid time.
+    /// How long the result may be cached. Zero if the server sends no valid time.
     pub ttl: Duration,
     /// Who may use the cached result.
     pub scope: CacheScope,

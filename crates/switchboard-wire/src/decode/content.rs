@@ -1,8 +1,9 @@
 //! Decodes content blocks.
 //!
-//! Most results consist of plain text blocks, so [`content_blocks`] tries the fastest decoder that
-//! accepts the content: text blocks without further members, then blocks of known types in one
-//! serde pass, then each block separately, with unknown blocks kept as JSON.
+//! Most results consist of plain text blocks, so [`content_blocks`] tries three decoders, the
+//! fastest first. The first accepts only text blocks without further members. The second decodes
+//! blocks of known types in one serde pass. The third decodes each block separately and keeps
+//! unknown blocks as JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,7 +21,7 @@ use crate::scan::{self, NotJson, Scanner};
 #[derive(Default)]
 pub(super) struct BlockList {
     pub(super) blocks: Vec<ContentBlock>,
-    /// Number of blocks after the first `max_blocks`.
+    /// Number of further blocks in the array. They were not decoded.
     pub(super) left_out: usize,
 }
 

@@ -29,8 +29,8 @@ pub struct InputRequest {
     pub params: Json,
 }
 
-/// Returns the input that the server needs, or `None` if the result is complete. For methods other
-/// than `tools/call`, which cannot become tasks.
+/// Returns the input that the server needs, or `None` if the result is complete. Only for methods
+/// other than `tools/call`: a task as result is an error.
 pub fn find_input_required(
     result: &RawResult,
 ) -> Result<Option<Box<InputRequired>>, InvalidMessage> {

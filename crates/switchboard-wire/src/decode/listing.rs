@@ -13,7 +13,8 @@ use crate::mcp::{
 };
 use crate::scan;
 
-/// Items with longer names are skipped. For tools, the protocol suggests at most 128 characters.
+/// Tools, prompts and prompt arguments with longer names are skipped. For tools, the protocol
+/// suggests at most 128 characters.
 const MAX_NAME_BYTES: usize = 1024;
 /// Items with longer URIs are skipped.
 const MAX_URI_BYTES: usize = 64 * 1024;
@@ -27,12 +28,13 @@ const MAX_REPORTED: usize = 100;
 pub struct Page<T> {
     /// The items that could be decoded.
     pub items: Vec<T>,
-    /// Items that were skipped, or decoded only in part. At most 100.
+    /// Items that were skipped, or decoded only in part. At most 100. An invalid `nextCursor` is
+    /// reported here, too, under the name `list`.
     pub skipped: Vec<SkippedItem>,
     /// The cursor of the next page. The empty string is a cursor, too; only `None` ends the
     /// listing.
     pub next_cursor: Option<String>,
-    /// The page has more items than the caller's maximum. The others are dropped.
+    /// The page has more items than the caller's maximum. The items after this maximum are dropped.
     pub is_truncated: bool,
     /// Size of the page, in bytes.
     pub bytes: usize,
@@ -88,7 +90,7 @@ impl InvalidItem {
     }
 }
 
-/// Decodes one item. Defects that do not make it unusable are added to the list.
+/// Decodes one item. Defects that do not make the item unusable are added to the second argument.
 pub type DecodeItem<T> = fn(&[u8], &mut Vec<SkippedItem>) -> Result<T, InvalidItem>;
 
 /// Decodes one page, with at most `max_items` items from the array `key`.

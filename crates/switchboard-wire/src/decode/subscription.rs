@@ -13,7 +13,7 @@ pub struct SubscriptionNotification<'a> {
     /// The resource that was updated.
     pub uri: Option<Cow<'a, str>>,
     /// The id of the `subscriptions/listen` request that the notification belongs to. An id that is
-    /// not one of ours is 0, which no request has.
+    /// not an unsigned integer is decoded as 0, which no request has.
     pub listen_request: Option<u64>,
     /// The URIs that the server accepted.
     pub accepted_uris: Option<Vec<String>>,

@@ -14,8 +14,8 @@ use crate::jsonrpc::{RawResult, decode_error_object};
 use crate::mcp::{CallToolResult, ErrorObject};
 use crate::text::truncate_marked;
 
-/// Maximum length of a task id, in bytes. It is sent back with every request, also in an HTTP
-/// header.
+/// Maximum length of a task id, in bytes. Every request about the task contains the id, also in an
+/// HTTP header.
 const MAX_TASK_ID_BYTES: usize = 1024;
 /// Longer times are lowered to this, in milliseconds.
 const MAX_MILLIS: f64 = 1e12;

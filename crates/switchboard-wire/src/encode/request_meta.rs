@@ -47,7 +47,7 @@ impl<'a> RequestMeta<'a> {
         }
     }
 
-    /// Requests the log messages of this level and above during the request. No effect in the
+    /// Requests the log messages that have at least this level during the request. No effect in the
     /// legacy era.
     #[inline]
     pub fn log_level(mut self, level: Option<LogLevel>) -> Self {

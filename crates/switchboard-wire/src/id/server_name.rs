@@ -1,6 +1,7 @@
 //! The name under which a server is configured.
 //!
-//! Invariant: a [`ServerName`] is safe to print, and two names that look the same are the same.
+//! Invariant: a [`ServerName`] is safe to print, and two names never differ only in invisible
+//! characters or in kinds of spaces.
 
 use std::borrow::Borrow;
 use std::fmt;

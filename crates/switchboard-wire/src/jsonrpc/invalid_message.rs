@@ -19,7 +19,7 @@ pub enum InvalidMessage {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The message contains more JSON values than
+    /// The message contains more JSON values and keys than
     /// [`Limits::json_nodes`](crate::Limits::json_nodes).
     TooManyValues {
         /// The limit.

@@ -40,17 +40,17 @@ impl Implementation {
 pub struct ServerCapabilities {
     /// The server has tools.
     pub tools: bool,
-    /// It notifies when the list of tools changes.
+    /// The server notifies its clients when the list of tools changes.
     pub tools_list_changed: bool,
     /// The server has resources.
     pub resources: bool,
-    /// It notifies when the list of resources changes.
+    /// The server notifies its clients when the list of resources changes.
     pub resources_list_changed: bool,
-    /// It notifies subscribers when a resource changes.
+    /// The server notifies subscribers when a resource changes.
     pub resources_subscribe: bool,
     /// The server has prompts.
     pub prompts: bool,
-    /// It notifies when the list of prompts changes.
+    /// The server notifies its clients when the list of prompts changes.
     pub prompts_list_changed: bool,
     /// The server sends log messages.
     pub logging: bool,

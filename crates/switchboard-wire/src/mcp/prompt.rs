@@ -135,7 +135,8 @@ impl PromptMessage {
     }
 }
 
-/// The messages of a prompt as the server sent them: neither sanitised nor truncated.
+/// The messages of a prompt. Their texts are as the server sent them: neither sanitised nor
+/// truncated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GetPromptResult {

@@ -200,7 +200,7 @@ pub enum Hint {
 pub struct CallToolResult {
     /// The content blocks, in order.
     pub content: Vec<ContentBlock>,
-    /// The result as data, if the tool has an output schema.
+    /// The result as data, if the tool returned it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Json>,
     /// Whether the tool reports a failure. The call itself succeeded.

@@ -40,7 +40,7 @@ pub enum ProtocolVersion {
     V2026_07_28,
 }
 
-/// A version that is not supported, as the server wrote it.
+/// A version that is not supported: the first characters of what the server wrote.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("protocol version {0:?} is not one of {known}", known = ProtocolVersion::known())]
 pub struct UnknownVersion(pub String);
@@ -54,7 +54,8 @@ impl ProtocolVersion {
         Self::V2025_11_25,
         Self::V2026_07_28,
     ];
-    /// The version that `initialize` requests.
+    /// The version that `initialize` requests, unless the server reported that it supports only
+    /// older legacy versions.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
     /// The version that `server/discover` requests.
     pub const LATEST_MODERN: Self = Self::V2026_07_28;

@@ -30,7 +30,8 @@ struct MemberPosition {
 }
 
 impl ObjectIndex {
-    /// No result that MCP defines has more members. Larger objects are scanned again.
+    /// The results of calls and listings have at most this many members. Larger objects are scanned
+    /// again.
     const MAX_MEMBERS: usize = 6;
     /// A member could not be recorded, so the object has to be scanned again.
     const INCOMPLETE: u8 = u8::MAX;

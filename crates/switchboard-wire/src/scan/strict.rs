@@ -207,7 +207,7 @@ fn is_special(byte: u8) -> bool {
 }
 
 /// Sets the high bit of each byte that is a quote, a backslash or a control character. Only the
-/// lowest set bit is reliable: a borrow may set bits above it.
+/// lowest set bit is reliable: a borrow may set higher bits.
 fn special_byte_mask(chunk: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);

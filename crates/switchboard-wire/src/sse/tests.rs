@@ -49,7 +49,7 @@ fn feed(events: &mut SseParser, pieces: &[&[u8]]) -> Vec<TestItem> {
     found
 }
 
-/// Parses the text in one piece, and checks that byte by byte it has the same items.
+/// Parses the text in one piece, and checks that parsing it byte by byte returns the same items.
 fn all(limit: usize, text: impl AsRef<[u8]>) -> Vec<TestItem> {
     let text = text.as_ref();
     let whole = feed(&mut events(limit), &[text]);

@@ -4,9 +4,9 @@
 //! invisible characters can make two different names look alike. Both functions replace such
 //! characters with spaces.
 
-/// Replaces every control character and every invisible formatting character (bidirectional
-/// controls, joiners, byte order mark) with a space. The result has as many characters as `text`,
-/// so columns stay valid.
+/// Replaces every control character and the common invisible formatting characters (bidirectional
+/// controls, joiners, byte order mark) with spaces. The result has as many characters as `text`, so
+/// columns stay valid.
 pub fn replace_control_chars(text: &str) -> String {
     text.chars()
         .map(|c| if is_printable(c) { c } else { ' ' })
@@ -36,8 +36,8 @@ fn is_visible(c: char) -> bool {
     is_printable(c) && !is_other_space && !is_drawn_empty
 }
 
-/// Returns false for control characters and for invisible characters that reorder or join their
-/// neighbours.
+/// Returns false for control characters and for the common invisible characters that reorder, join
+/// or separate their neighbours.
 fn is_printable(c: char) -> bool {
     !(c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'))

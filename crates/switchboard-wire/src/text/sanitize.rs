@@ -198,7 +198,8 @@ fn is_plain_ascii(stride: &[u8]) -> bool {
         && stride.iter().fold(true, |all, byte| all & is_plain(*byte))
 }
 
-/// Whether a byte is a control character or the first byte of a character listed in [`invisible`].
+/// Whether a byte is a control character other than a tab or line feed, or the first byte of a
+/// character listed in [`invisible`].
 fn starts_candidate(byte: u8) -> bool {
     matches!(byte,
         0..b'\t' | b'\x0b'..b' ' | 0x7f

@@ -60,7 +60,7 @@ fn back_to_grapheme_boundary<'a>(text: &'a str, prefix: &'a str) -> &'a str {
         }
         shorter = letters.as_str();
     }
-    // No letter or emoji is that long: cut inside it.
+    // No letter or emoji is that long. Cut at the byte limit.
     prefix
 }
 

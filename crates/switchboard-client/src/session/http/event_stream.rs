@@ -47,7 +47,7 @@ impl EventStream {
         }
     }
 
-    /// Id of the last event that arrived completely.
+    /// The last id among the events that arrived completely.
     pub(super) fn last_event_id(&self) -> Option<&str> {
         self.events.last_event_id()
     }

@@ -60,7 +60,8 @@ pub(super) fn needs_context(letter: char) -> bool {
         || is_hieroglyph_joiner(letter)
 }
 
-/// Whether such a character is legitimate between the last kept character and the next one.
+/// Whether `letter`, a character that needs context, is legitimate between `previous`, the last
+/// kept character, and `next`.
 ///
 /// Each rule requires a visible neighbour, so that no long run of invisible characters is kept.
 pub(super) fn is_legitimate(letter: char, previous: Option<char>, next: Option<char>) -> bool {
