@@ -200,7 +200,8 @@ impl Client {
     }
 
     /// Sets the additional servers of the session. Servers from an earlier call of this method are
-    /// removed. Servers of the options stay, unless `servers` contains one with the same name.
+    /// removed unless `servers` contains them. Servers of the options stay, unless `servers`
+    /// contains one with the same name.
     pub async fn mcp_set_servers(
         &self,
         servers: impl IntoIterator<Item = (String, McpServerConfig)>,

@@ -229,7 +229,7 @@ impl Hooks {
     /// the CLI ignores the hook without an error.
     ///
     /// If a hook for [`HookEvent::PreToolUse`] panics, the tool is denied. If such a hook times
-    /// out, the CLI denies the tool, except that an older CLI runs it.
+    /// out, a current CLI denies the tool, and an older CLI continues without the hook.
     pub fn on<F, O>(
         mut self,
         event: HookEvent,

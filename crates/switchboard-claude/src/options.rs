@@ -256,8 +256,8 @@ impl Options {
         self
     }
 
-    /// Sets the callback that decides about a tool use if no allow or deny rule does. If it is set,
-    /// the handler of [`Options::interaction`] is not asked about tools.
+    /// Sets the callback that decides about a tool use if no allow or deny rule does. With a
+    /// callback, the handler of [`Options::interaction`] is not asked about tools.
     ///
     /// ```
     /// use switchboard_claude::{Options, PermissionResult};

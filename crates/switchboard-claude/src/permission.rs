@@ -61,8 +61,9 @@ pub struct ToolPermissionRequest {
     pub tool_name: String,
     /// The arguments that the model chose for the tool.
     pub input: Map<String, Value>,
-    /// The name that the tool's MCP server has in the options, or the server's name in `tool_name`
-    /// if the CLI does not send it and no server of the options matches. `None` for built-in tools.
+    /// The name that the tool's MCP server has in the options. `None` for built-in tools. If the
+    /// CLI does not send the name and no server of the options matches, this is the part of
+    /// `tool_name` between `mcp__` and the next `__`.
     pub server: Option<String>,
     /// The id of this tool use.
     pub tool_use_id: Option<String>,

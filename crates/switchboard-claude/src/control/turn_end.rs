@@ -2,7 +2,7 @@
 //!
 //! This module does no I/O. A result message alone does not end a turn: background tasks may still
 //! run and send requests. If the CLI reports its session state, the turn is over when the state is
-//! idle. An older CLI does not report it; then the turn is over when no background task is left.
+//! idle. An older CLI reports no state; then the turn is over when no background task is left.
 
 use std::collections::HashSet;
 

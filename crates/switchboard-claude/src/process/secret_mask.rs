@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// If the name of a variable contains one of these in upper or lower case, its value is a secret.
+/// If the name of a variable contains one of these, ignoring case, the value of the variable is a
+/// secret.
 const SECRET_NAME_PARTS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
 /// Minimum length of a masked value, in bytes. Shorter values are not masked, because they could be
 /// ordinary words of a message.

@@ -1,7 +1,7 @@
 //! The status of MCP servers, as the CLI reports it.
 //!
 //! The status is meant for display. Its members vary with the version of the CLI. All except `name`
-//! and `status` may therefore be missing, and unknown values are kept as they are.
+//! and `status` may therefore be missing, and an unknown `status` is kept as text.
 
 use std::collections::BTreeMap;
 use std::fmt;
