@@ -2,7 +2,7 @@
 //!
 //! Each `initialize` opens a new connection. Requests keep their ids, and the id of a response
 //! determines the request that it answers. Invariant: if a server does not read, does not respond
-//! or has ended, only requests to this server wait, and none longer than its time limit.
+//! or has ended, only requests to this server wait, each at most for its own time limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

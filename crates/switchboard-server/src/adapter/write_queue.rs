@@ -1,8 +1,9 @@
 //! The lines that wait to be written to a server that speaks JSON-RPC over a byte stream.
 //!
 //! A message of the client waits if the queue is full. A control line cancels a request of the
-//! client or refuses a request of the server. The code that queues control lines cannot wait, so
-//! they have a limit of their own and are queued even if there is no room for another message.
+//! client or refuses a request of the server. The code that queues control lines cannot wait.
+//! Control lines therefore have a limit of their own and are queued even if there is no room for
+//! another message.
 //!
 //! Invariant: lines are written in the order in which they were queued.
 
