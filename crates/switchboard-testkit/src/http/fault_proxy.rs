@@ -461,7 +461,7 @@ impl Forwarder<'_> {
     }
 
     /// Ends both directions of the connection. This future never completes: `forward_connection`
-    /// closes the sockets and drops it.
+    /// closes the sockets and drops the future.
     async fn end_both(&self, end: ConnectionEnd) {
         self.end.send_replace(Some(end));
         std::future::pending::<()>().await;

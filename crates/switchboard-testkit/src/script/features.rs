@@ -94,8 +94,9 @@ pub enum ListenEnding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Flood {
-    /// The resource in the notification. The method is `notifications/resources/updated` unless
-    /// `method` is set. Absent: the method is `notifications/resources/list_changed`.
+    /// The URI in the parameters of the notification. Absent: no parameters. If `method` is absent,
+    /// a flood with a URI sends `notifications/resources/updated`, and a flood without one sends
+    /// `notifications/resources/list_changed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
     /// The method of the notification. Absent: the method that follows from `uri`.

@@ -13,10 +13,10 @@ use super::features::{Flood, ListenEnding};
 /// One action of a scripted server.
 ///
 /// Steps that respond (`default`, `reply`, `text`, `error`, …) need a request. Among the start
-/// steps, the EOF steps or the steps for a notification they are an error in the script, which ends
-/// the server with exit code 70; only `default` is allowed for a notification. In `raw`, `bytes`
-/// and `stderr`, `$ID` is replaced by the request's id and `$TOKEN` by its progress token, both as
-/// JSON.
+/// steps, the EOF steps or the steps for a notification they are an error in the script; only
+/// `default` is allowed for a notification. An error in the script ends the server with exit code
+/// 70. In `raw`, `bytes` and `stderr`, `$ID` is replaced by the request's id and `$TOKEN` by its
+/// progress token, both as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     rename_all = "camelCase",

@@ -41,7 +41,8 @@ pub(super) fn reject_undeclared() -> DefaultResponse {
 }
 
 /// Runs the tool `research`: as a task if client and server support tasks, otherwise as an ordinary
-/// tool call whose response is delayed.
+/// tool call whose response is delayed. Rejects a call in a form that the tool's `taskSupport` or
+/// the capabilities do not permit.
 pub(super) fn research(state: &ServerState, request: &Request, modern: bool) -> DefaultResponse {
     let script = state.script();
     let task_params = request.params.get("task");
