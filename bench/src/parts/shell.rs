@@ -93,7 +93,8 @@ fn isolated_command(program: &Path, home: &Path) -> Command {
     command
 }
 
-/// The release binary: beside this program if they share a target directory, else in the project's.
+/// The release binary of `switchboard`: beside this program if both are built into the same target
+/// directory, otherwise in the target directory of the project. `None` if it is not built.
 fn switchboard() -> Option<PathBuf> {
     let beside = clients::server().with_file_name("switchboard");
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/switchboard");

@@ -1,4 +1,4 @@
-//! The same server over streamable HTTP, with JSON responses and keep-alive connections.
+//! The neutral server over streamable HTTP, with JSON responses and keep-alive connections.
 //!
 //! It prints its URL as the first line and serves until its stdin ends. It supports both eras: a
 //! client may start with `initialize` or with `server/discover`. It has no sessions and no streams.
@@ -51,7 +51,7 @@ async fn accept(server: Server) -> io::Result<()> {
     }
 }
 
-/// Completes at the end of stdin. The parent closes it to end this server.
+/// Completes at the end of stdin. The parent process closes stdin to end this server.
 fn stdin_end() -> oneshot::Receiver<()> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
