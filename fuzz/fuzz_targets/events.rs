@@ -1,7 +1,7 @@
 //! Server-sent events do not depend on how the stream is split, and the buffer stays within the
 //! limit.
 //!
-//! Input: the limit, the sizes of the pieces and their number, then the stream.
+//! Input: the limit, the sizes of the pieces, then the stream.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 //! Lines do not depend on how the stream is split, and the line reader stays within its limit.
 //!
-//! Input: the limit, the sizes of the pieces and their number, then the stream.
+//! Input: the limit, the sizes of the pieces, then the stream.
 
 #![no_main]
 
@@ -30,8 +30,8 @@ fuzz_target!(|input: (u8, Vec<u8>, &[u8])| {
     );
 });
 
-/// A complete line equals the line of the stream and is within the limit; a line that is too long
-/// exceeds it.
+/// Asserts that each complete line equals that line of the stream and is within the limit, and that
+/// each line that is reported as too long exceeds the limit.
 fn check_lines(split: &SplitStream, stream: &[u8], limit: usize) {
     let expected = stream.split(|byte| *byte == b'\n');
     for (line, expected) in split.lines.iter().zip(expected) {
