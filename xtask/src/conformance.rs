@@ -1,5 +1,5 @@
-//! Runs the official MCP conformance suite against `examples/conformance-client.rs`:
-//! `cargo xtask conformance`.
+//! Runs the official MCP conformance suite against
+//! `crates/switchboard/examples/conformance-client.rs`: `cargo xtask conformance`.
 //!
 //! The suite's `requirements/` lists the required scenarios of each protocol version;
 //! `conformance/baseline.yml` lists the scenarios that are expected to fail. Invariant: the

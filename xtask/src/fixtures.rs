@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use crate::steps::{Failure, Steps, variable};
 
-/// Environment variable with the fixtures directory, read by tests and the demo.
+/// Environment variable with the fixtures directory. Tests read it, too.
 pub(crate) const FOLDER_VARIABLE: &str = "SWITCHBOARD_FIXTURES";
 
 const STEP: &str = "fixtures";
