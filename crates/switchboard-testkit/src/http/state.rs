@@ -243,8 +243,8 @@ impl HttpServerState {
     }
 
     /// Returns whether the request is a `server/discover` probe and the script defines how to
-    /// handle it. A server with sessions accepts only such a probe and `initialize` without a
-    /// session id.
+    /// handle it. Of the legacy-era requests without a session id, a server with sessions accepts
+    /// only such a probe and `initialize`.
     pub(super) fn handles_probe(&self, request: &Request) -> bool {
         let has_probe_fault = matches!(
             self.script.era,
