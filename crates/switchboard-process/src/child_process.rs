@@ -1,7 +1,8 @@
 //! A running child, its process group, and the steps that end both.
 //!
-//! Ends the group only; [`ProcessTracker`] finds processes that left it. Invariant: when a
-//! [`ChildProcess`] is gone, shut down or dropped, its process group has been killed.
+//! This module ends the group only; [`ProcessTracker`] finds processes that left the group.
+//! Invariant: after a [`ChildProcess`] was shut down or dropped, its process group is empty or has
+//! been killed.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -61,8 +62,10 @@ impl ChildProcess {
         ExitOutcome(self.exit)
     }
 
-    /// Ends the child after its stdin was closed: waits `after_eof`, sends SIGTERM to the group,
-    /// waits `after_term`, sends SIGKILL. Then ends the processes that left the group.
+    /// Ends the child after its stdin was closed. Waits at most `after_eof` for the exit of the
+    /// child. If the child still runs, sends SIGTERM to the group, waits at most `after_term`, then
+    /// sends SIGKILL. Finally ends the other members of the group and, unless the child keeps its
+    /// daemons, the processes that left the group.
     pub async fn shut_down(mut self, after_eof: Duration, after_term: Duration) -> ExitOutcome {
         if timeout(after_eof, self.wait()).await.is_err() {
             self.terminate();
@@ -117,7 +120,8 @@ impl Drop for ChildProcess {
         if !self.is_group_gone {
             self.signal(Signal::KILL);
         }
-        // Reap before unregistering: until then the pid cannot be reused.
+        // Reap before unregistering. A scan treats an exited child that is not registered as an
+        // adopted orphan, and reaps it.
         let _ = self.handle.try_wait();
         let was_killed = !self.is_group_gone;
         self.tracker.unregister(self.group, self.child, was_killed);

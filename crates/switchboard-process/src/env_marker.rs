@@ -1,10 +1,10 @@
-//! The environment variable that marks every descendant of a host.
+//! The environment variable that marks the descendants of a host.
 //!
 //! Descendants inherit [`MARKER_VARIABLE`] even after they start a new session or lose their
-//! parent, so the marker identifies them long after their process group is gone. A host that is
-//! itself the child of a host appends its marker, `outer/inner`, so that both hosts find their
-//! descendants. Pure functions on text; [`procfs`](crate::procfs) reads the variable of other
-//! processes.
+//! parent, so the marker identifies them long after their process group is gone, unless they clear
+//! their environment. A host that is itself the child of a host appends its marker, `outer/inner`,
+//! so that both hosts find their descendants. Pure functions on text; [`procfs`](crate::procfs)
+//! reads the variable of other processes.
 
 use std::fmt;
 use std::hash::BuildHasher as _;
@@ -70,7 +70,7 @@ impl FromStr for HostId {
     }
 }
 
-/// Counts the children of one host. Every start of a server gets the next number.
+/// The number of a child among the children of one host. Every started child gets the next number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ChildNumber(pub(crate) u64);
 

@@ -1,10 +1,10 @@
 //! The host's side of its guardian: a small process that outlives the host by a moment.
 //!
 //! A host that is killed with SIGKILL can clean up nothing. The kernel then closes the pipe between
-//! host and guardian, and the guardian kills what remains ([`main_loop`]). It is started before the first
-//! child, gets a message for each process group that starts or ends, and is killed once the host
-//! has ended all children itself. Invariant: the host never waits for its guardian, except to reap
-//! it at the end.
+//! host and guardian, and the guardian kills what remains ([`main_loop`]). The guardian is started
+//! before the first child, gets a message for each process group that starts or ends, and is killed
+//! once the host has ended all children itself. Invariant: the host never waits for its guardian,
+//! except to reap it at the end.
 
 mod main_loop;
 
@@ -47,8 +47,8 @@ use crate::lock::lock;
 /// ```
 ///
 /// The guardian is started before the first child at the latest. It has its own session, an empty
-/// environment and no open descriptor but a pipe. It is gone once the host has ended all children
-/// itself. Linux only: on other systems none is started.
+/// environment and no open descriptors except a pipe and `/dev/null`. The host kills it after the
+/// host has ended all children itself. Linux only: on other systems none is started.
 #[derive(Debug)]
 pub struct Guardian {
     handle: Arc<GuardianHandle>,

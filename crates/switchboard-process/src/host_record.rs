@@ -2,9 +2,8 @@
 //!
 //! A guardian can be killed, too. So a program may write a [`HostRecord`] of each of its hosts to a
 //! file; its next start reads the records of hosts that are gone and kills their remaining
-//! processes. This module
-//! reads and writes no files. Invariant: only processes with the marker of a host that is certainly
-//! gone are killed.
+//! processes. This module reads and writes no such files. Invariant: only processes with the marker
+//! of a host that is certainly gone are killed.
 
 use std::fmt;
 use std::fs;
@@ -42,7 +41,8 @@ pub enum HostLiveness {
     Gone,
     /// The host ran before the machine was rebooted. Nothing remains of it.
     BeforeReboot,
-    /// The host belongs to another pid namespace, so its state is unknown.
+    /// The state of the host is unknown, because the host belongs to another pid namespace or
+    /// `/proc` does not show this one.
     OtherNamespace,
 }
 
@@ -88,7 +88,7 @@ impl HostRecord {
 
 /// Ends the processes left behind by hosts that are [gone](HostLiveness::Gone): SIGTERM, a grace
 /// period, SIGKILL. Daemons of children that keep them survive. Blocks. Returns the number of
-/// processes.
+/// processes that were found.
 pub fn kill_leftovers(records: &[HostRecord]) -> usize {
     let gone: Vec<_> = records
         .iter()

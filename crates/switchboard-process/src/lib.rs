@@ -1,9 +1,9 @@
 //! Starts child processes and ends them together with everything that they started.
 //!
-//! A [`ProcessSupervisor`] starts each child as the leader of a process group and has the kernel
-//! kill the child when the host dies. When a child ends, the supervisor ends its group, and on
-//! Linux also the processes that left the group: they carry the marker variable [`MARKER_VARIABLE`]
-//! in their environment. [`Launch::keep_daemons`] turns the latter off.
+//! A [`ProcessSupervisor`] starts each child as the leader of a process group. On Linux, it has the
+//! kernel kill the child when the host dies. When a child ends, the supervisor ends its group, and
+//! on Linux also the processes that left the group: they carry the marker variable
+//! [`MARKER_VARIABLE`] in their environment. [`Launch::keep_daemons`] turns the latter off.
 //!
 //! For a single helper program, use [`Program`]:
 //!

@@ -1,7 +1,7 @@
 //! Runs one helper program with the guarantees of a [`ProcessSupervisor`], without a host.
 //!
-//! Invariant: when a [`RunningProgram`] is gone, shut down or dropped, everything that the program
-//! started is gone, too.
+//! Invariant: after a [`RunningProgram`] was shut down or dropped, the process group of the program
+//! and, on Linux, all processes with its marker have been killed or have exited.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,8 +68,8 @@ impl Program {
         self
     }
 
-    /// Starts the program as the leader of a process group. The kernel kills it if this process
-    /// dies.
+    /// Starts the program as the leader of a process group. On Linux, the kernel kills the program
+    /// if this process dies.
     pub async fn start(self) -> Result<RunningProgram, ProgramError> {
         let supervisor = ProcessSupervisor::new(SupervisorOptions::new());
         let launch = Launch {
@@ -112,7 +112,8 @@ impl ProgramError {
     }
 }
 
-/// The standard streams of a program. Read `stderr` continuously, or the program blocks on it.
+/// The standard streams of a program. Read `stdout` and `stderr` continuously, or the program
+/// blocks when a pipe is full.
 #[non_exhaustive]
 pub struct ProgramStreams {
     /// The program's input. Drop it to send the end of input.
@@ -139,7 +140,8 @@ impl fmt::Debug for ProgramStreams {
     }
 }
 
-/// A running program. Dropping it kills the program and everything that it started.
+/// A running program. Dropping it kills the program and everything that the program started, except
+/// for processes that left the process group and cleared their environment.
 #[derive(Debug)]
 pub struct RunningProgram {
     /// `None` only during shutdown and drop.
@@ -162,8 +164,10 @@ impl RunningProgram {
         }
     }
 
-    /// Ends the program after its stdin was closed: waits `after_eof`, sends SIGTERM to its group,
-    /// waits `after_term`, sends SIGKILL. Then ends the processes that left the group.
+    /// Drops the streams that were not taken, then ends the program. Waits at most `after_eof` for
+    /// its exit. If the program still runs, sends SIGTERM to its group, waits at most `after_term`,
+    /// then sends SIGKILL. Finally ends the other members of the group, and the processes that left
+    /// the group.
     pub async fn shut_down(mut self, after_eof: Duration, after_term: Duration) -> ExitOutcome {
         self.streams = None;
         match self.process.take() {

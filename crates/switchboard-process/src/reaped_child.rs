@@ -1,7 +1,8 @@
 //! The handle of a child that this process started: waits for it and reaps it.
 //!
-//! Concerns the child itself, not its process group. Invariant: a handle that is dropped kills and
-//! reaps its child, even if the runtime is gone, so that no zombie remains.
+//! This module ends the child itself, not its process group. Invariant: a handle that is dropped
+//! kills and reaps its child, so that no zombie remains. A pidfd handle does so even if the runtime
+//! is gone.
 
 use std::io;
 use std::process::ExitStatus;
@@ -13,7 +14,7 @@ use tokio::process::Child;
 pub(crate) enum ReapedChild {
     #[cfg(target_os = "linux")]
     Pidfd(PidfdChild),
-    /// Tokio kills and reaps it (`kill_on_drop`).
+    /// Tokio kills and reaps the child (`kill_on_drop`).
     Tokio(Child),
 }
 
@@ -76,7 +77,7 @@ mod pidfd {
             if let Some(exit) = self.try_wait()? {
                 return Ok(exit);
             }
-            // Registered only for the duration of the wait, which is rare and close to the exit.
+            // The pidfd is registered with the runtime only for the duration of the wait.
             let exit_event = register(Arc::clone(&self.pidfd))?;
             loop {
                 let mut ready = exit_event.readable().await?;
@@ -114,7 +115,7 @@ mod pidfd {
                 return;
             }
             // The child needs a moment to die, or hangs in the kernel. A separate thread waits for
-            // it: the runtime may be gone, and the caller must not block.
+            // the child: the runtime may be gone, and the caller must not block.
             let pidfd = Arc::clone(&self.pidfd);
             let thread = std::thread::Builder::new().name("switchboard-reap".to_owned());
             let reap = move || drop(waitid_pidfd(pidfd.as_fd(), WaitIdOptions::empty()));

@@ -2,9 +2,9 @@
 //!
 //! The caller passes a *scan* that lists the processes to end; it is repeated until it finds no new
 //! ones. Blocking, because the guardian and `Drop` have no runtime. Invariant: a signal reaches the
-//! process that the scan found, or no process. The signal is sent through a pidfd, and the start time is
-//! compared again after the pidfd was opened. Linux before 5.3 has no pidfd; there, the pid could be
-//! reused between the comparison and the signal.
+//! process that the scan found, or no process. The signal is sent through a pidfd, and the start
+//! time is compared again after the pidfd was opened. Linux before 5.3 has no pidfd; there, the pid
+//! could be reused between the comparison and the signal.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -20,9 +20,10 @@ const TERM_GRACE: Duration = Duration::from_millis(250);
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between two checks whether processes are gone.
 const POLL: Duration = Duration::from_millis(5);
-/// Maximum number of scans. A process that forks faster than this many scans is not caught.
+/// Maximum number of scans. If the last scan still finds new processes, processes that they fork
+/// later survive.
 const MAX_SCANS: usize = 32;
-/// After this many scans in a row without a new process, no process is left.
+/// After this many scans in a row without a new process, scanning ends.
 const QUIET_SCANS: usize = 3;
 
 /// A process, identified by pid and start time. A pid alone may be reused.
@@ -88,8 +89,8 @@ pub(crate) fn find_marked<T>(
     found
 }
 
-/// Sends SIGTERM to the processes that `scan` finds and waits for the grace period. Returns whether
-/// the scan found any.
+/// Sends SIGTERM to the processes that `scan` finds, and waits until they exit, at most for the
+/// grace period. Returns whether the scan found any.
 pub(crate) fn terminate(scan: impl Fn() -> Vec<ProcessIdentity>) -> bool {
     let processes = scan();
     for process in &processes {

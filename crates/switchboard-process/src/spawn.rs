@@ -1,8 +1,9 @@
 //! Starts one child process as the leader of a new process group.
 //!
 //! Blocks; the supervisor calls it on its [spawn thread](crate::spawn_thread). Registering the
-//! child and ending it are not done here. Invariant: every [`SpawnMethod`] creates the same child:
-//! own process group, killed with its parent thread, no inherited descriptors, no blocked signals.
+//! child and ending it are not done here. Invariant: on Linux, every [`SpawnMethod`] creates the
+//! same child: own process group, killed with its parent thread, no inherited descriptors, no
+//! blocked signals.
 
 mod close_fds;
 mod fork;

@@ -1,10 +1,10 @@
 //! The thread that starts children.
 //!
 //! `PR_SET_PDEATHSIG` kills a child when the *thread* that started it exits, and runtimes start and
-//! stop their threads. So one dedicated thread starts all children of a host. Invariant: it lives
-//! exactly as long as a [`SpawnThread`] handle: the supervisor and each of its children hold one.
-//! The thread may block, for example on a program on a hanging file system; only other starts and
-//! scans for escaped processes wait for it.
+//! stop their threads. So one dedicated thread starts all children of a host. Invariant: the thread
+//! lives from its first job until the last [`SpawnThread`] handle is dropped; the supervisor and
+//! each of its children hold one. The thread may block, for example on a program on a hanging file
+//! system; only other starts and scans for escaped processes wait for it.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::lock::lock;
 
-/// Jobs that wait for the thread. A start takes about a millisecond, so callers beyond this many
-/// wait briefly for a free slot.
+/// Maximum number of jobs that wait for the thread. A start takes about a millisecond, so further
+/// callers of [`SpawnThread::run`] wait briefly for a free slot.
 const QUEUE_CAPACITY: usize = 16;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -28,7 +28,7 @@ pub(crate) struct SpawnThread {
 }
 
 impl SpawnThread {
-    /// Runs `work` on the thread. If the caller stops waiting, the result is dropped there.
+    /// Runs `work` on the thread. If the caller stops waiting, the result is dropped on the thread.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

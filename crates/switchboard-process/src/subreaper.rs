@@ -54,7 +54,9 @@ impl Subreaper {
     ///
     /// For a process that the user wants to keep, such as a browser: `work` starts an intermediate
     /// process that starts the browser and exits. `work` should be short: orphans of children that
-    /// appear during that time can only be found by their marker.
+    /// appear during that time do not descend from this process any more. The supervisor does not
+    /// find them; only [`Guardian`](crate::Guardian) and [`kill_leftovers`](crate::kill_leftovers)
+    /// do, by their marker.
     pub fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
         /// Enables the subreaper again, even if `work` panics.
         struct Paused;

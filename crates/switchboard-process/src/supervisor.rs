@@ -2,8 +2,8 @@
 //!
 //! The supervisor combines the [spawn](crate::spawn) of a child with its registration in the
 //! [tracker](crate::tracker). Invariants: if the future of [`ProcessSupervisor::start`] is dropped,
-//! the child is killed; no child starts after [`ProcessSupervisor::shut_down`] or
-//! [`ProcessSupervisor::kill_all`].
+//! the child is killed; a child that is started after [`ProcessSupervisor::shut_down`] or
+//! [`ProcessSupervisor::kill_all`] is killed at once.
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

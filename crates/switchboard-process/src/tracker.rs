@@ -3,8 +3,8 @@
 //! [`ChildProcess`](crate::ChildProcess) ends a child's group. This module finds and ends the
 //! processes that left the group (daemons): by the [marker](crate::env_marker) in their environment
 //! or, if this process is a [`Subreaper`], among its descendants. It starts no children. Invariant:
-//! after [`ProcessTracker::shut_down`] or [`ProcessTracker::kill_all`] nothing remains of any
-//! child, except for the daemons of children that keep them.
+//! after [`ProcessTracker::shut_down`] or [`ProcessTracker::kill_all`] nothing that a scan can find
+//! remains of any child, except for the daemons of children that keep them.
 
 mod child_registry;
 
@@ -26,7 +26,7 @@ use crate::reaper::{self, ProcessIdentity};
 use crate::spawn_thread::SpawnThread;
 use crate::subreaper::{self, ChildOrigin, ReapZombies, Subreaper};
 
-/// A process outside the groups of its host, and the child that it descends from, if that is known.
+/// A process that a scan found, and the child that it descends from, if that is known.
 type EscapedProcess = (ProcessIdentity, Option<ChildNumber>);
 
 /// Handle to the children of one host. Clones share them.
@@ -118,7 +118,7 @@ impl ProcessTracker {
     }
 
     /// Removes a child whose group has ended, or was killed if `was_killed`. If its daemons were
-    /// not searched for yet, the spawn thread does so soon.
+    /// not searched for yet, the spawn thread searches for them soon, unless its queue is full.
     pub(crate) fn unregister(&self, group: Pid, child: ChildNumber, was_killed: bool) {
         let is_unchecked = {
             let mut registry = self.registry();
@@ -198,7 +198,8 @@ impl ProcessTracker {
         if found.is_ok_and(|found| found.is_empty()) {
             return;
         }
-        // Waits for the grace period, so it gets its own thread and does not delay other starts.
+        // Ending the processes takes up to the grace period. A separate thread does it, so that no
+        // start is delayed.
         let (reply, done) = oneshot::channel();
         let tracker = self.clone();
         let thread = std::thread::Builder::new().name("switchboard-sweep".to_owned());

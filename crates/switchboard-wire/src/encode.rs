@@ -41,7 +41,8 @@ struct Notification<'a, P> {
 
 const JSONRPC_VERSION: &str = "2.0";
 
-/// Initial capacity of the buffer for a request line, in bytes. Most requests fit without growing it.
+/// Initial capacity of the buffer for a request line, in bytes. Most requests fit without growing
+/// it.
 const REQUEST_CAPACITY: usize = 512;
 
 /// Encodes a request.

@@ -14,8 +14,8 @@ use crate::scan::{JsonBudget, MAX_JSON_DEPTH};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum size of a message from a server, in bytes. If a response is larger, its request fails
-    /// as soon as the id of the response was read.
+    /// Maximum size of a message from a server, in bytes. If a response is larger, its request
+    /// fails as soon as the id of the response was read.
     pub message_bytes: usize,
     /// Maximum memory of all large messages together, in bytes: of all servers and in both
     /// directions. If a message does not fit, only its own request fails.

@@ -5,8 +5,8 @@
 //! limit or over the memory budget is discarded as it arrives; only the id of the request that it
 //! responds to is kept.
 //!
-//! Invariant: when the reader needs more bytes, it holds at most one line, and no more of it than the
-//! limit.
+//! Invariant: when the reader needs more bytes, it holds at most one line, and no more of it than
+//! the limit.
 
 use bytes::{Bytes, BytesMut};
 

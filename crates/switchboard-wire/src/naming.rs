@@ -95,8 +95,8 @@ impl EncodedName {
 
 /// Assigns each wire name of a list to one entry of that list, by index.
 ///
-/// `names` holds the wire names and whether each is exact. If several entries have the same name, the
-/// first exact one wins, or else the first one.
+/// `names` holds the wire names and whether each is exact. If several entries have the same name,
+/// the first exact one wins, or else the first one.
 #[doc(hidden)]
 pub fn assign_wire_names(names: &[(&WireName, bool)]) -> HashMap<WireName, usize> {
     let mut owners = HashMap::with_capacity(names.len());

@@ -49,8 +49,8 @@ impl OversizedScan {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         let mut rest = bytes;
-        // Stop as soon as the id is final. A second `id` or a `method` after that is ignored: such a
-        // message is invalid anyway.
+        // Stop as soon as the id is final. A second `id` or a `method` after that is ignored: such
+        // a message is invalid anyway.
         while !self.is_id_final() {
             if self.in_string && !self.in_escape && !self.keeps_token() {
                 let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());

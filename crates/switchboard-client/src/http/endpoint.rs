@@ -61,7 +61,8 @@ pub enum UrlError {
 
 /// Parses the URL of a server and removes its fragment, which is never sent.
 ///
-/// `http` is accepted for every host: whether a credential may be sent there is decided per request.
+/// `http` is accepted for every host: whether a credential may be sent there is decided per
+/// request.
 pub fn parse_server_url(text: &str) -> Result<Url, UrlError> {
     let invalid = |error: url::ParseError| UrlError::Invalid(error.to_string());
     let mut url = Url::parse(text).map_err(invalid)?;

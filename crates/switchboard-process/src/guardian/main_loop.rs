@@ -48,13 +48,15 @@ impl Message {
     }
 }
 
-/// The session of this process; 0 if the session's leader is in another pid namespace.
+/// The session of this process; 0 if the session's leader is in another pid namespace or `/proc` is
+/// not readable.
 pub(super) fn own_session() -> i32 {
     Stat::of(rustix::process::getpid()).map_or(0, |stat| stat.session)
 }
 
 /// Runs this process as the guardian of the host that started it: waits until the host is gone,
-/// ends everything that the host left, and returns. See [`Guardian`](crate::Guardian).
+/// ends everything that the host left except the daemons of children that keep them, and returns.
+/// See [`Guardian`](crate::Guardian).
 ///
 /// Reads stdin, which is the pipe from the host, and blocks. Call it first in `main`: it closes
 /// every descriptor except the three standard streams.

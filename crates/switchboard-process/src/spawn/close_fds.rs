@@ -25,7 +25,7 @@ impl FdCloser {
         Self { open_fds }
     }
 
-    /// Marks every descriptor above the standard streams as close-on-exec. Called in the child, on
+    /// Marks every descriptor except the standard streams as close-on-exec. Called in the child, on
     /// its own copies: makes only system calls and does not allocate.
     #[expect(unsafe_code, reason = "only the numbers of the descriptors are known")]
     pub(super) fn mark_cloexec(&self) {
@@ -43,8 +43,8 @@ const FD_DIRECTORY: &str = "/proc/self/fd";
 #[cfg(not(target_os = "linux"))]
 const FD_DIRECTORY: &str = "/dev/fd";
 
-/// The open descriptors above 2. Descriptors that are opened between this listing and the fork are
-/// missed unless they are close-on-exec, as Rust opens them.
+/// The open descriptors except the standard streams. Descriptors that are opened between this
+/// listing and the fork are missed unless they are close-on-exec, as Rust opens them.
 fn list_open_fds() -> Vec<RawFd> {
     let entries = std::fs::read_dir(FD_DIRECTORY).into_iter().flatten();
     entries

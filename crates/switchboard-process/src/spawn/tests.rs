@@ -1,4 +1,4 @@
-//! Compares the children of all [`SpawnMethod`]s. Each test runs every method.
+//! Compares the children of all [`SpawnMethod`]s. Most tests run every method.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};

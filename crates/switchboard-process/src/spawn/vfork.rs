@@ -29,8 +29,8 @@ use super::{ChildPipes, SpawnedChild};
 use crate::launch::Launch;
 use crate::reaped_child::{PidfdChild, ReapedChild};
 
-/// Stack of the child until `execve`. It makes a dozen system calls; the C library's `posix_spawn`
-/// uses half of this.
+/// Stack of the child until `execve`. The child only makes system calls, and the C library's
+/// `posix_spawn` needs half of this size.
 const STACK_BYTES: usize = 64 * 1024;
 /// Exit code of a child that could not execute its program. The host reports the error instead.
 const EXEC_FAILED: c_int = 127;
@@ -96,8 +96,9 @@ pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<Sp
     })
 }
 
-/// Duplicates a descriptor in the range 0..=2 to one above. A host that closed its standard streams
-/// gets their numbers for its pipes, and the child's `dup2` calls would overwrite one with another.
+/// Duplicates a descriptor in the range 0..=2 to a higher number. Returns any other descriptor
+/// unchanged. A host that closed its standard streams gets their numbers for its pipes, and the
+/// child's `dup2` calls would overwrite one with another.
 fn above_stdio(pipe: impl Into<OwnedFd>) -> io::Result<OwnedFd> {
     let pipe = pipe.into();
     if pipe.as_raw_fd() > libc::STDERR_FILENO {

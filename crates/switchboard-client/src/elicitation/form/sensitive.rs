@@ -1,7 +1,7 @@
 //! Guesses from the texts of a form field whether the field asks for a secret.
 //!
-//! The guess prefers false positives, which do little harm: the user sees a needless warning, and
-//! the input is not echoed.
+//! A false positive does little harm: the user sees a needless warning, and the input is not
+//! echoed.
 
 use super::{Field, FieldKind};
 
