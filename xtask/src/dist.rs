@@ -1,8 +1,8 @@
 //! Builds the archive that users install from: `cargo xtask dist [--target TRIPLE]`.
 //!
-//! The archive contains the stripped binary, the manual pages, the completion scripts, the licenses,
-//! the README and the changelog. Invariant: pages and scripts are printed by the binary in the
-//! archive, so they describe exactly that binary.
+//! The archive contains the stripped binary, the manual pages, the completion scripts, the
+//! licenses, the README and the changelog. Invariant: pages and scripts are printed by the binary
+//! in the archive, so they describe exactly that binary.
 
 use std::fs;
 use std::io;

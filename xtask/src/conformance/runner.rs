@@ -113,7 +113,8 @@ impl Runner {
         let checks = parse_checks(&stderr);
         Report {
             scenario: scenario.to_owned(),
-            // If stderr has no count of checks, the suite stopped early, and exit code 0 means nothing.
+            // If stderr has no count of checks, the suite stopped early, and exit code 0 means
+            // nothing.
             passed: passed && checks.is_some(),
             checks: checks.unwrap_or_default(),
             stderr,
