@@ -90,8 +90,8 @@ impl Fault {
         Self::new(FaultAction::CloseInResponse(bytes))
     }
 
-    /// Sends the whole response, then closes the connection without a `Connection: close` header. The
-    /// connection counts as open until the client has closed its end, too.
+    /// Sends the whole response, then closes the connection without a `Connection: close` header.
+    /// The connection counts as open until the client has closed its end, too.
     pub fn close_after_response() -> Self {
         Self::new(FaultAction::CloseAfterResponse)
     }
