@@ -1,5 +1,5 @@
 //! [`Delivery`]: what is known about whether a request reached its server. Every decision to send a
-//! request again depends on it.
+//! request again depends on the delivery of the request.
 
 /// What is known about a request that ended without a usable response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

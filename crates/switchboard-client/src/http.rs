@@ -1,7 +1,7 @@
 //! HTTP/1.1 client for one server: connection pool, TLS, proxies, redirects, gzip.
 //!
-//! The client knows nothing of MCP. It waits for a response without a time limit: the session gives
-//! up by dropping the future, which closes the connection.
+//! The client knows nothing of MCP, and waits for a response without a time limit. The session
+//! gives up by dropping the future, which closes the connection.
 //!
 //! Invariants: apart from redirects, a request is sent at most once. It is tried on another
 //! connection only if hyper returned it unsent. Credentials are sent only to the origin of the

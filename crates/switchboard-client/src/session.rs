@@ -8,7 +8,8 @@
 //! A session does not reconnect: after its end, the owner of the server opens a new session. This
 //! module is internal to the switchboard crates.
 //!
-//! Invariant: every request ends as *answered*, *not sent* or *unknown*, and its error says which.
+//! Invariant: the delivery of a failed request is *answered*, *not sent* or *unknown*, and the
+//! error says which.
 
 mod deadline;
 mod error;

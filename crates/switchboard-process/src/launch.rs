@@ -15,8 +15,8 @@ pub struct Launch {
     pub command: String,
     /// Arguments after the program name.
     pub args: Vec<String>,
-    /// Working directory of the child; the host's if `None`. A relative `command` is relative to
-    /// this directory.
+    /// Working directory of the child; the host's if `None`. If `command` is a relative path, it is
+    /// resolved in this directory.
     pub cwd: Option<PathBuf>,
     /// The complete environment of the child, except for the marker that the supervisor adds.
     pub env: BTreeMap<String, String>,

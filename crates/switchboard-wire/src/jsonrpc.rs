@@ -113,7 +113,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// The id of the request that the message responds to. `None` if the message has a method, or
-    /// an id that is not one of ours.
+    /// an id that is not an unsigned integer.
     fn responds_to(&self) -> Option<u64> {
         match (self.method, self.id.map(ResponseId::parse)) {
             (None, Some(ResponseId::Number(id))) => Some(id),

@@ -273,7 +273,7 @@ impl fmt::Debug for ProgressReporter {
     }
 }
 
-/// A server of the embedding program that can be connected any number of times.
+/// A server of the embedding program. Clients can connect to it any number of times.
 ///
 /// Clones refer to the same server. Disconnecting drops a handle and does not stop the server.
 #[derive(Clone)]

@@ -33,8 +33,8 @@ pub(super) async fn open(
     endpoint: &Endpoint,
     context: &ClientContext,
 ) -> Result<LiveSession, ConnectError> {
-    // A new token, not a child of the one with which the owner stops the server: the task that
-    // reads stderr must run until the process has exited.
+    // A separate token, which only the `LiveSession` cancels: the task that reads stderr must run
+    // until the process has exited.
     let stop = CancellationToken::new();
     let session = match endpoint {
         #[cfg(feature = "stdio")]

@@ -107,7 +107,7 @@ fn ignore_signals() {
 #[expect(unsafe_code, reason = "rustix does not wrap close_range()")]
 fn close_inherited_fds() {
     let (first, last, flags) = (3, libc::c_uint::MAX, 0);
-    // SAFETY: the guardian uses no descriptor above the standard streams.
+    // SAFETY: the guardian uses no descriptor except the standard streams.
     unsafe {
         libc::syscall(libc::SYS_close_range, first, last, flags);
     }

@@ -80,8 +80,8 @@ impl ChildRegistry {
         self.unchecked.remove(&child);
     }
 
-    /// Accepts no more children. `adopts_orphans`: even a child without daemons may have left
-    /// orphans that this process adopted.
+    /// Accepts no more children. With `adopts_orphans`, a scan is needed even if no child is
+    /// unchecked: every child may have left orphans that this process adopted.
     pub(super) fn close(&mut self, adopts_orphans: bool) -> Closing {
         self.is_closed = true;
         let since = match self.last_end {

@@ -54,7 +54,7 @@ impl ToolDefinition {
         self
     }
 
-    /// Sets the hints about its behaviour.
+    /// Sets the hints about the tool's behaviour.
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.annotations = annotations;
         self

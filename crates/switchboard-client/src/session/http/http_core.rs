@@ -1,4 +1,4 @@
-//! The half of an HTTP session that both HTTP transports share.
+//! The part of an HTTP session that both HTTP transports share.
 //!
 //! Holds the HTTP client, sends notifications in the background, and derives from the outcome of
 //! each request whether the server is healthy. The transports encode requests and receive the

@@ -48,7 +48,7 @@ const MAX_OPEN_FAILURES: u32 = 3;
 /// An id that no request has, because request ids begin at one.
 const NO_REQUEST_ID: u64 = 0;
 
-/// What is remembered about ended streams in order to open the next one.
+/// The state that is kept between an ended stream and the next one.
 struct ListenStream {
     /// Whether no attempt to open the stream has finished yet.
     is_first: bool,

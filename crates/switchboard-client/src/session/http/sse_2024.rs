@@ -2,8 +2,8 @@
 //! server names in its first event ([`endpoint`]).
 //!
 //! All responses arrive on the event stream. As in a session over a byte stream, requests wait for
-//! them in a [`RequestTable`]. Invariant: when the event stream ends, the session ends and every
-//! request in flight fails.
+//! their responses in a [`RequestTable`]. Invariant: when the event stream ends, the session ends
+//! and every request in flight fails.
 
 mod endpoint;
 
