@@ -111,8 +111,8 @@ fn readable_text(body: &[u8]) -> Option<String> {
     (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned())
 }
 
-/// Parses the header `Retry-After`, which holds seconds or a date, of a 429 or 503 response. Returns
-/// `None` for any other status, and if the header is missing or invalid.
+/// Parses the header `Retry-After`, which holds seconds or a date, of a 429 or 503 response.
+/// Returns `None` for any other status, and if the header is missing or invalid.
 fn retry_after(headers: &HeaderMap, status: StatusCode, now: SystemTime) -> Option<Duration> {
     if !matches!(
         status,
