@@ -16,7 +16,8 @@ use crate::text::replace_control_chars;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// A settings file, or a file or entry given on the command line, cannot be used.
+    /// A settings file, a file to edit, or a file or entry given on the command line cannot be
+    /// used.
     Error,
     /// A config file or entry that was not given on the command line cannot be used, or something
     /// looks like a mistake.

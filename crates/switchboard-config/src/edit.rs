@@ -1,9 +1,9 @@
 //! Edits one member of a JSONC file in place.
 //!
-//! [`JsonEditor`] sets or removes one member, or appends to a list. Every other byte stays:
-//! comments, order, indentation, line ends, trailing commas, byte order mark. (The syntax tree of
-//! `jsonc_parser` is not used for edits: it reformats blank lines and one-line objects around the
-//! changed member.)
+//! [`JsonEditor`] sets or removes one member, or appends to a list. The rest of the file keeps its
+//! comments, order, indentation, line ends, trailing commas and byte order mark. (The syntax tree
+//! of `jsonc_parser` is not used for edits, because it reformats blank lines and one-line objects
+//! around the changed member.)
 //!
 //! Invariants: a file with syntax errors is never written. Writes are atomic, editors that take the
 //! lock are serialized, and concurrent changes by other programs are detected and rejected.
@@ -21,11 +21,12 @@ use crate::diagnostic::{Diagnostic, SourcePos};
 use crate::locked_file::{LockedFile, LockedFileError};
 use document::{Document, LookupError};
 
-/// Why a file was not edited. The file is unchanged.
+/// Why an edit failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EditError {
-    /// The file has a syntax error, or a value on the path has the wrong type.
+    /// The content of the file cannot be edited: it is not UTF-8, has a syntax error or a duplicate
+    /// key, or a value on the path has the wrong type. The file is unchanged.
     #[error("{} not changed: {}", position(.0), .0.message)]
     NotEditable(Box<Diagnostic>),
     /// The file could not be locked, read or written.

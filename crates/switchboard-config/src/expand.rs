@@ -78,8 +78,8 @@ pub fn expand(text: &str, environment: &dyn Environment) -> Result<String, Expan
     Ok(expanded)
 }
 
-/// Returns true if `text` consists only of references without defaults, so that it contains no
-/// literal value.
+/// Returns true if `text` consists only of references whose default is missing or empty, so that it
+/// contains no literal value.
 pub(crate) fn is_reference_only(text: &str) -> bool {
     !text.is_empty() && segments(text).all(|segment| segment.is_plain_reference())
 }
@@ -101,7 +101,8 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Returns true for a reference without a default. A default is a literal value.
+    /// Returns true for a reference whose default is missing or empty. Any other default is a
+    /// literal value.
     pub(crate) fn is_plain_reference(&self) -> bool {
         matches!(
             self,

@@ -3,7 +3,8 @@
 //! One table per client describes its files, its keys and its variable syntax. This module reads
 //! files. It runs nothing and writes nothing: [`plan`] tells which servers to add, and the caller
 //! writes them. Invariant: every key of a foreign entry ends up in the new entry, in a note, or in
-//! the reason why the entry cannot be imported.
+//! the reason why the entry cannot be imported. Only keys without an effect are dropped silently,
+//! such as null values and defaults.
 
 mod client_format;
 mod clients;
@@ -108,7 +109,7 @@ impl ImportContext<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileOwner {
-    /// The user: the file is outside of the project.
+    /// The user: the file is outside of the project, or the client does not read it in projects.
     User,
     /// The authors of the project: the file is part of the project and therefore not trusted.
     Project,

@@ -1,8 +1,8 @@
 //! The table of all keys of server entries and settings.
 //!
 //! The validator, the reference in `docs/config.md` and the JSON Schemas for editors use this
-//! table. Invariant: the loader rejects everything that the schemas reject. The loader also checks
-//! what a schema cannot express, such as unset variables and duplicate keys.
+//! table. Invariant: the loader reports a problem for everything that the schemas reject. The
+//! loader also checks what a schema cannot express, such as unset variables and duplicate keys.
 
 mod entry;
 pub(crate) mod lookup;

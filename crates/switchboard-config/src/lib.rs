@@ -2,9 +2,9 @@
 //! may be started.
 //!
 //! [`load`] reads the sources of all scopes (managed, command line, local, project, user) into one
-//! [`HostConfig`]. Each entry is valid or has an error with file, line and hint.
-//! [`ServerEntry::decide_launch`] checks the administrator's policy and the user's approvals. It
-//! returns a [`LaunchSpec`], the only thing from which the engine starts a server.
+//! [`HostConfig`]. Each entry is valid or has an error, which is reported with file and line.
+//! [`ServerEntry::decide_launch`] checks the administrator's policy and the user's approvals. If
+//! both allow the server, it returns a [`LaunchSpec`]. The engine starts servers from nothing else.
 //!
 //! The crate prints nothing, starts no process, and does not read the environment or the home
 //! directory: callers pass an [`Environment`] and paths.

@@ -29,9 +29,9 @@ struct ScopeEntries {
 /// Reads all `sources` and merges them. Precedence: managed, command line, local, project, user.
 ///
 /// Never fails as a whole: unusable sources and entries are reported as diagnostics, and everything
-/// else is loaded. The diagnostic is an error for a source from the command line, and a warning for
-/// all other sources. Reads only the given files and the programs that belong to the project, and
-/// starts no process.
+/// else is loaded. For a source from the command line, most of these diagnostics are errors. For
+/// all other sources, they are warnings. Reads only the given files and the programs that belong to
+/// the project, and starts no process.
 pub fn load(sources: &ConfigSources, environment: &dyn Environment) -> LoadedConfig {
     load_with_reader(sources, environment, FileRead::read)
 }
@@ -185,8 +185,8 @@ pub fn entry_for_project_file(
         .with_content(content)
 }
 
-/// Returns the directory to which a relative `cwd` refers: the project root for entries of a
-/// project, `None` in all other scopes.
+/// Returns the directory that the relative paths in an entry refer to: the project root for entries
+/// of a project, `None` in all other scopes.
 fn relative_base(source: &ParsedSource, scope: Scope) -> Option<&Path> {
     match scope {
         Scope::Project => source.text.file()?.parent(),

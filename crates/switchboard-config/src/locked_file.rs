@@ -1,8 +1,9 @@
 //! Locks, reads and atomically replaces one file.
 //!
-//! [`LockedFile`] locks the directory of the file: the directory exists before the file does, and
-//! no lock file stays behind in a project. The lock is advisory, so [`LockedFile::replace`] also
-//! compares the file with the bytes that were read and fails if another program changed it.
+//! [`LockedFile`] locks the directory of the file, because the directory exists before the file
+//! does, and because a separate lock file would stay behind in the project. The lock is advisory,
+//! so [`LockedFile::replace`] also compares the file with the bytes that were read and fails if
+//! another program changed the file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -21,7 +22,8 @@ const LOCK_RETRY: Duration = Duration::from_millis(5);
 /// Maximum length of a chain of symbolic links, the same as in the Linux kernel.
 const MAX_LINKS: usize = 40;
 
-/// Why a file could not be locked, read or replaced. The file is unchanged.
+/// Why a file could not be locked, read or replaced. Except after [`Unwritable`](Self::Unwritable),
+/// the file is unchanged.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LockedFileError {
@@ -57,7 +59,8 @@ pub enum LockedFileError {
         /// The file at the end of the chain of links.
         target: PathBuf,
     },
-    /// The file or its directory cannot be written.
+    /// The file or its directory cannot be written. If only syncing the directory failed, the file
+    /// already has the new content.
     #[error("cannot write {}: {error}", display(.file))]
     Unwritable {
         /// The file.
@@ -122,7 +125,8 @@ impl LockedFile {
     /// Locks the directory of `path` and reads the file, if it exists. Creates the directory if
     /// needed.
     ///
-    /// Follows symbolic links. Fails if a link leads outside of `root`.
+    /// Follows symbolic links. If `root` is given, fails if `path` is a link to a file outside of
+    /// `root`.
     pub(crate) fn open(path: &Path, root: Option<&Path>) -> Result<Self, LockedFileError> {
         let file = follow_links(path).map_err(|error| LockedFileError::unwritable(path, error))?;
         let failed = |error| LockedFileError::unwritable(&file, error);
@@ -164,7 +168,8 @@ impl LockedFile {
         self.readable_by_others = true;
     }
 
-    /// Replaces the content atomically. Does nothing if `bytes` is the current content.
+    /// Replaces the content atomically. Does nothing if the file already contained `bytes` when it
+    /// was opened.
     pub(crate) fn replace(&self, bytes: &[u8]) -> Result<(), LockedFileError> {
         if self.bytes.as_deref() == Some(bytes) {
             return Ok(());
@@ -262,8 +267,8 @@ pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOption
 /// Gives the new file the owner of the old one, so that a file edited by root still belongs to its
 /// user.
 ///
-/// For users other than root this fails silently: they cannot change owners, and a file that they
-/// may replace normally belongs to them.
+/// Ignores errors: users other than root cannot change owners, but a file that they may replace
+/// normally belongs to them already.
 fn copy_owner(file: &File, old: &fs::Metadata) {
     #[cfg(unix)]
     {
@@ -313,7 +318,7 @@ fn is_within(directory: &Path, root: &Path) -> bool {
     real.is_some_and(|(directory, root)| directory.starts_with(root))
 }
 
-/// Creates `directory` and its parents with mode 0700.
+/// Creates `directory` and its parents with mode 0700, unless they exist.
 pub(crate) fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
@@ -344,8 +349,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
-        // The file system has no locks. Concurrent changes are still detected by the comparison in
-        // `replace`.
+        // The file system has no locks. `LockedFile::replace` still detects concurrent changes.
         Err(Errno::BADF | Errno::INVAL | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {
             Ok(true)
         }

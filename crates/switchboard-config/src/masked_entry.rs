@@ -1,8 +1,9 @@
 //! An entry as written, with secrets masked, for display.
 //!
-//! Variables are not expanded. Invariant: literal values of variables, headers, `auth` and unknown
-//! keys are replaced by `***`, and only references such as `${TOKEN}` stay. Detected secrets in
-//! arguments and URLs are masked too.
+//! Variables are not expanded. Invariant: literal values of secret keys (see
+//! [`lookup::is_secret_key`]), such as `env`, `headers` and `auth`, are replaced by `***`, and only
+//! references such as `${TOKEN}` stay. Detected secrets in other values, such as arguments and
+//! URLs, are masked too.
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};

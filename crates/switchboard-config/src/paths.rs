@@ -51,7 +51,7 @@ pub struct ScopePaths {
     /// The directory the local scope belongs to: the project root, or the working directory without
     /// a project.
     local_root: PathBuf,
-    /// A project marker that is ignored because another user owns it.
+    /// The directory or marker of a parent project that is ignored because another user owns it.
     ignored_marker: Option<PathBuf>,
 }
 
@@ -98,9 +98,9 @@ impl ScopePaths {
         }
     }
 
-    /// Path of the `.mcp.json` to create for the first project server in the working directory. `None`
-    /// unless the scope is [`Scope::Project`], and `None` if the directory belongs to a project or is
-    /// the home directory.
+    /// The path of the `.mcp.json` to create in the working directory for its first project server.
+    /// `None` unless `scope` is [`Scope::Project`]. Also `None` if the working directory belongs to
+    /// a project or is the home directory.
     pub fn new_servers_file(&self, scope: Scope) -> Option<PathBuf> {
         let is_new = scope == Scope::Project && self.project.is_none();
         let file = self.local_root.join(FILE_NAME);

@@ -11,8 +11,8 @@ use crate::scope::FILE_NAME;
 /// Returns the nearest directory from `cwd` upward that contains `.mcp.json` or `.git`.
 ///
 /// The search stops at `home`: the home directory and its parents are never the project of a
-/// directory inside it. Parent directories with markers owned by another user, such as a
-/// `/tmp/.git`, are ignored.
+/// directory inside it. A parent directory is ignored if another user owns it or one of its
+/// markers, such as a `/tmp/.git`.
 pub fn find_project_root(cwd: &Path, home: &Path) -> Option<PathBuf> {
     find_project_roots(cwd, home).into_iter().next()
 }
@@ -26,7 +26,8 @@ pub(crate) fn find_project_roots(cwd: &Path, home: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the marker of the nearest candidate if it is ignored because another user owns it.
+/// Returns the path because of which the nearest candidate is ignored: the candidate itself or one
+/// of its markers, if another user owns it.
 pub(crate) fn ignored_project_marker(cwd: &Path, home: &Path) -> Option<PathBuf> {
     let nearest = candidates(cwd, home).next()?;
     foreign_owned_marker(cwd, nearest)
@@ -40,7 +41,7 @@ fn candidates<'a>(cwd: &'a Path, home: &'a Path) -> impl Iterator<Item = &'a Pat
         .filter(|directory| exists(&directory.join(FILE_NAME)) || exists(&directory.join(".git")))
 }
 
-/// The files of a project that are read.
+/// The files and directories in `directory` whose owners are checked.
 fn project_markers(directory: &Path) -> impl Iterator<Item = PathBuf> {
     [FILE_NAME, ".git", ".switchboard"]
         .map(|name| directory.join(name))

@@ -1,8 +1,9 @@
 //! Parses a config source into raw values that keep their source spans.
 //!
 //! Accepts JSON with comments and trailing commas, and reports syntax errors and duplicate keys.
-//! The meaning of entries is checked in [`validate`](crate::validate). Invariant: an unusable
-//! source has one problem and no entries.
+//! Files of other clients may also be TOML. The meaning of entries is checked in
+//! [`validate`](crate::validate). Invariant: an unusable source has at least one problem and no
+//! entries.
 
 mod foreign_file;
 mod parse;

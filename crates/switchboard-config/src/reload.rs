@@ -1,9 +1,10 @@
 //! Polls config files and returns a new config when they change.
 //!
-//! [`ConfigPoller`] decides and takes the time as an argument; [`ReloadThread`] calls it on a
-//! thread. Files are polled instead of subscribed to (`docs/adr/0008-poll-config-files.md`).
-//! Invariants: a change is accepted only after the file was stable for [`DEBOUNCE`], so a
-//! half-written file is never used. A file that becomes unusable keeps its last usable content.
+//! [`ConfigPoller`] decides which changes to accept and takes the time as an argument.
+//! [`ReloadThread`] calls it on a thread. Files are polled instead of subscribed to
+//! (`docs/adr/0008-poll-config-files.md`). Invariants: the first poll accepts every file. After
+//! that, a change is accepted only when the file was stable for [`DEBOUNCE`], so that no
+//! half-written file is used. If a file becomes unusable, its last usable content stays in use.
 
 mod thread;
 
@@ -70,7 +71,7 @@ pub struct ConfigSnapshot {
     /// The servers. The diagnostics include those of unusable files whose earlier content is still
     /// in use.
     pub loaded: LoadedConfig,
-    /// The content of the other files, without those that do not exist.
+    /// The content of the other files, without those that do not exist or cannot be read.
     pub others: BTreeMap<PathBuf, Vec<u8>>,
 }
 
@@ -120,8 +121,8 @@ impl ConfigPoller {
         Self::default()
     }
 
-    /// Reads all files. Returns a snapshot if a change was accepted, or if `files` differs from the
-    /// last call.
+    /// Reads all files. Returns a snapshot if the content in use or a diagnostic changed, or if
+    /// `files` differs from the last call.
     ///
     /// `now` must not go backwards between calls.
     pub fn poll(

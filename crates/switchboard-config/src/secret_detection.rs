@@ -1,8 +1,9 @@
 //! Finds text that looks like a secret, by its form or by the name in front of it.
 //!
-//! Literal values of `env` and `headers` are always masked and need no detection. Detection is for
-//! arguments and URLs, most of which may be shown, and for the warning about secrets in a project's
-//! file. A value made only of references such as `${TOKEN}` is never a secret.
+//! A [`MaskedEntry`](crate::MaskedEntry) masks all literal values of `env` and `headers` without
+//! detection. Detection is for arguments and URLs, most of which may be shown, for the fields that
+//! a user reviews before an approval, for the output of servers, and for the warning about secrets
+//! in a project's file. A value made only of references such as `${TOKEN}` is never a secret.
 
 use std::ops::Range;
 
@@ -104,7 +105,8 @@ const SECRET_ENDINGS: [&str; 13] = [
 
 /// Returns true if the name of a variable or header ends like the name of a secret.
 ///
-/// Wider than [`names_a_secret`]: it decides what is masked, where a false positive costs little.
+/// Unlike [`names_a_secret`], has no exceptions for names such as `MAX_TOKEN`: this function
+/// decides what is masked, where a false positive costs little.
 pub(crate) fn has_secret_ending(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_ENDINGS.iter().any(|ending| {
@@ -195,8 +197,7 @@ pub(crate) fn find_in_text(text: &str) -> Vec<Range<usize>> {
 
 /// Masks only tokens of well-known services, and only those without shell characters.
 ///
-/// Used for the text a user reviews before approving a command: no part of a command may be hidden
-/// there.
+/// Used for reviews of a command before its approval, where a mask must not hide shell syntax.
 pub(crate) fn mask_known_tokens(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut parts = known_tokens(text);

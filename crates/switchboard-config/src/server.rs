@@ -1,7 +1,8 @@
 //! The validated configuration of a server, as the engine uses it.
 //!
-//! All values are already checked and expanded; these types know nothing about files and variables.
-//! Invariant: values of environment variables and headers are [`Secret`]s.
+//! The values of an entry are already checked and expanded: these types know nothing about config
+//! files and references to variables. Invariant: values of environment variables and headers are
+//! [`Secret`]s.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -35,6 +36,7 @@ pub struct ServerConfig {
     /// Do not start the server.
     pub disabled: bool,
     /// Always show the server's tools to a model, even if other tools are found by search.
+    /// Reserved; ignored today.
     pub always_load: bool,
 }
 
@@ -82,7 +84,7 @@ impl TransportConfig {
         }
     }
 
-    /// The URL of a remote server.
+    /// The URL of a remote server or of the claude.ai proxy.
     pub fn url(&self) -> Option<&str> {
         match self {
             Self::Remote(RemoteConfig { url, .. }) | Self::ClaudeAiProxy { url, .. } => Some(url),

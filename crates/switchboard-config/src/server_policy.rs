@@ -1,7 +1,7 @@
 //! The administrator's allow and deny lists for servers.
 //!
-//! Pure. Invariants: a deny entry wins over everything else. If a URL cannot be compared with the
-//! lists unambiguously, the server is refused.
+//! Pure. Invariants: a deny entry wins over everything else. If the lists contain URL patterns, a
+//! server whose URL is ambiguous is refused.
 
 mod url_pattern;
 
@@ -98,7 +98,7 @@ impl std::fmt::Display for ServerMatch {
 }
 
 impl Profile {
-    /// Checks whether a host with this profile may run such a server.
+    /// Checks whether a host with this profile may run a server with this config.
     pub fn check(self, config: &ServerConfig) -> Result<(), PolicyViolation> {
         match (self, &config.transport) {
             (Self::Server, TransportConfig::Stdio(_)) => {

@@ -5,8 +5,8 @@
 //! merges them. The engine decides what a rule means and provides a [`RuleValidator`]. A missing
 //! file is ignored. Restrictions in the local settings of enclosing projects apply too.
 //!
-//! Invariant: a settings file that cannot be read or contains an invalid rule blocks all calls (see
-//! [`Settings::blocking_errors`]). It is never treated as empty.
+//! Invariant: a settings file that cannot be read, or contains an error such as an invalid rule,
+//! blocks all calls (see [`Settings::blocking_errors`]). It is never treated as empty.
 
 mod parse;
 

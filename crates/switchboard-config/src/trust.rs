@@ -113,7 +113,7 @@ enum NoConsent {
 }
 
 impl Trust {
-    /// Trusts the user's own files only. Entries of a project wait for approval.
+    /// Trusts all sources except the project, whose entries wait for approval.
     pub fn none() -> Self {
         Self {
             project: ProjectTrust::AfterApproval,
@@ -165,7 +165,7 @@ impl Trust {
             Scope::Local | Scope::User => Ok(Consent::UserFile),
             Scope::Dynamic => Ok(Consent::Embedder),
             Scope::Project => self.find_project_consent(entry),
-            // No source of this scope is loaded yet, so no consent can exist.
+            // Loading this scope is not implemented, so no consent can exist.
             Scope::ClaudeAi => Err(NoConsent::Pending(PendingReason::New)),
         }
     }

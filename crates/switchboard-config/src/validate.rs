@@ -1,8 +1,8 @@
-//! Turns a raw entry into a [`ServerConfig`] or a list of problems.
+//! Turns a raw entry into a [`ServerConfig`] or its first error, and lists all problems.
 //!
-//! The result has exactly one transport, complete and expanded. Validation runs nothing and reads
-//! only the given environment. Invariant: no message contains a value of the entry, so no message
-//! can contain a secret.
+//! The config has exactly one transport, complete and expanded. Validation runs nothing and reads
+//! only the given environment. Invariant: no message contains a literal value of the entry, so no
+//! message can contain a secret.
 
 mod exposed_secrets;
 mod fields;
@@ -56,7 +56,7 @@ impl EntryError {
 pub(crate) struct EntryContext<'a> {
     pub(crate) name: &'a ServerName,
     pub(crate) scope: Scope,
-    /// The directory that a relative `cwd` refers to.
+    /// The directory that relative paths in `cwd` and `tls` refer to.
     pub(crate) base: Option<&'a Path>,
     pub(crate) environment: &'a dyn Environment,
 }
@@ -98,7 +98,7 @@ pub fn parse_server(
 pub struct CheckedEntry {
     /// The config, or the first error.
     pub config: Result<ServerConfig, EntryError>,
-    /// Problems that do not make the entry invalid.
+    /// All problems except the error in `config`. If `config` is valid, these are only warnings.
     pub warnings: Vec<EntryError>,
 }
 

@@ -80,7 +80,8 @@ pub(super) enum LookupError<'a> {
         object: ObjectRef<'a>,
         rest: &'a [&'a str],
     },
-    /// The path leads through a value that is not an object, or through a duplicate key.
+    /// The path is empty, or leads through a value that is not an object, or through a duplicate
+    /// key.
     NotEditable(Box<Diagnostic>),
 }
 

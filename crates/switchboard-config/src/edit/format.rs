@@ -1,11 +1,13 @@
 //! Formats new values in the style of the file.
 //!
-//! An object spans several lines if the container around it does. A list of scalars stays on one
-//! line if it is short.
+//! If the container around a value is on one line, so is the value. Otherwise, an object that is
+//! the value of a member spans several lines, and a short list stays on one line, as does a short
+//! object in a list.
 
 use serde_json::Value as Json;
 
-/// Maximum length of a list or object that is written on one line.
+/// Maximum length in characters of a list or object that is written on one line although the
+/// container around it spans several lines.
 const MAX_LINE_CHARS: usize = 80;
 
 /// The line ends and the indentation of a file.

@@ -12,7 +12,7 @@ pub(super) struct ClientFormat {
     pub(super) syntax: Syntax,
     /// Finds the sections with servers in a file, and adds notes about the file.
     pub(super) sections: Sections,
-    /// Keys of this client, in addition to [`COMMON`].
+    /// Keys of this client. They override the keys in [`COMMON`].
     pub(super) keys: &'static [(&'static str, KeyMeaning)],
     pub(super) variable_syntax: VariableSyntax,
     /// The transport of an entry that has a `url` and no `type`.
@@ -67,7 +67,8 @@ impl File {
         }
     }
 
-    /// Returns true if `path` ends like the path of this file.
+    /// Returns true if the last components of `path` are the path of this file. For
+    /// [`BaseDir::FromVariable`], the path of the file includes the default directory.
     pub(super) fn matches(&self, path: &Path) -> bool {
         match self.base {
             BaseDir::FromVariable { default, .. } => {

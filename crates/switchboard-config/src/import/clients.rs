@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Guesses the client from the file name and the name of its directory.
+    /// Guesses the client from the last components of `path`.
     pub fn guess_from_path(path: &Path) -> Option<Self> {
         let has_file = |client: &Self| client.format().files.iter().any(|file| file.matches(path));
         Self::ALL.into_iter().find(has_file)

@@ -4,7 +4,8 @@ use super::{Client, ImportedServer};
 use crate::server_name::ServerName;
 use crate::text::sanitize_name;
 
-/// Maximum length of a name that is derived from an invalid name.
+/// Maximum length in characters of a name that is derived from an invalid name, without the number
+/// that makes it unique.
 const MAX_CHARS: usize = 64;
 
 /// Returns the name for a server that its client calls `original`, and a note if the name differs.

@@ -33,9 +33,9 @@ pub enum ImportAction {
         /// The position of the entry.
         origin: SourcePos,
     },
-    /// Skip: a server that precedes this one in the import has the same name.
+    /// Skip: this import already adds a server of the same name to the same scope.
     NameTaken {
-        /// The client of the preceding server.
+        /// The client of the server that is added.
         by: Client,
         /// True if the entries of the two servers are equivalent.
         is_same: bool,

@@ -1,7 +1,7 @@
 //! Translates one foreign entry key by key.
 //!
 //! Values of a wrong type are copied unchanged, so that the validation of the finished entry
-//! reports them.
+//! reports them. A note reports flags of a wrong type.
 
 mod timeouts;
 
@@ -71,7 +71,8 @@ struct EntryDraft<'a> {
     inherit_env: Vec<Json>,
     url: Option<Json>,
     headers: Map<String, Json>,
-    /// Values of keys that have no field in this struct, by the name of the key in Switchboard.
+    /// Values by the name of their key in Switchboard: those of keys that have no field in this
+    /// struct, and those of a wrong type.
     more: Map<String, Json>,
     ignored_keys: Vec<String>,
     problem: Option<EntryError>,
@@ -330,8 +331,9 @@ impl<'a> EntryDraft<'a> {
         }
     }
 
-    /// Makes paths that are relative to the project absolute: the entry is written outside of the
-    /// project.
+    /// Makes the paths in `cwd` and `command` absolute if they are relative to the project, because
+    /// the entry is written outside of the project. A `command` is such a path if it starts with
+    /// `./` or `../`.
     fn make_absolute(&mut self, project_dir: &Path) {
         let join = |text: &str| Json::String(project_dir.join(text).to_string_lossy().into_owned());
         let has_drive = |text: &str| text.get(1..3).is_some_and(|after| after == ":\\");
@@ -394,7 +396,7 @@ fn read_members(
     for member in value.members() {
         let value = match &member.value.kind {
             RawKind::Text(text) => Json::String(rewriter.rewrite(text, TextPosition::Value)),
-            // A null value means that the variable is not set.
+            // A null value means that the variable or header is not set.
             RawKind::Null => continue,
             _ => to_json(&member.value),
         };

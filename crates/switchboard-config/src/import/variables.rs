@@ -1,8 +1,8 @@
 //! Rewrites the variable references of other clients to `${NAME}` and `${NAME:-default}`.
 //!
 //! A reference without an equivalent, such as a prompt to the user or the content of a file,
-//! becomes a variable that the user has to set, and a note names it. A wrong value is never passed
-//! to a server. Text that a client passes literally reaches the server unchanged.
+//! becomes a variable that the user has to set, and a note names the variable. If a client passes
+//! `${NAME}` to the server literally, a note tells that Switchboard expands it.
 
 use std::collections::BTreeSet;
 
@@ -274,9 +274,9 @@ fn name_length(text: &str) -> usize {
     end.unwrap_or(text.len())
 }
 
-/// Makes a variable name from `id`. If `id` is a path, only its last part is used. Letters become
-/// upper case, and other characters become `_`. A name that would be empty or start with a digit
-/// gets the prefix `INPUT_`.
+/// Makes a variable name from `id`. If `id` is a path, only its last part is used. ASCII letters
+/// become upper case, digits stay, and other characters become `_`, except at both ends of the
+/// name. A name that would be empty or start with a digit gets the prefix `INPUT_`.
 fn variable_name(id: &str) -> String {
     let last = id.rsplit(['/', '\\']).find(|part| !part.is_empty());
     let capitals: String = last

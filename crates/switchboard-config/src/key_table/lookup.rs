@@ -1,13 +1,14 @@
-//! Looks up keys of a server entry: whether a key is known, the nearest known key, and whether its
-//! value is secret.
+//! Looks up keys of a server entry: whether a key is known, the nearest known key, and whether the
+//! value of a key is secret.
 //!
-//! Invariant: the value of an unknown key is treated as secret.
+//! Invariant: the value of an unknown key is treated as secret, unless the nearest known key has
+//! values that are not secret.
 
 use super::{ENTRY_KEYS, Masking, entry_key};
 use crate::nearest::nearest;
 
-/// Keys of other clients, each with the known key of the same meaning. Their spelling differs too
-/// much for [`nearest`].
+/// Keys of other clients, each with the known key to use instead. Most are spelled too differently
+/// for [`nearest`].
 const FOREIGN_KEY_NAMES: [(&str, &str); 6] = [
     ("environment", "env"),
     ("httpUrl", "url"),

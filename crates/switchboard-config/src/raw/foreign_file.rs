@@ -1,7 +1,7 @@
 //! Parses the config file of another client, in JSON or TOML, with the span of every value.
 //!
-//! The last of several duplicate keys is used. Invariant: an unusable file has one problem and no
-//! value. Snippets of it show only keys and harmless values.
+//! The last of several duplicate keys in JSON is used. Invariant: an unusable file has one problem
+//! and no value. Snippets show at most keys and harmless values.
 
 use std::path::Path;
 
@@ -120,7 +120,7 @@ fn document(path: &Path, text: &str, problems: Vec<Problem>) -> ParsedSource {
 fn secret_spans(text: &str, syntax: Syntax) -> Vec<Span> {
     match syntax {
         Syntax::Json => redact::redact_unparsed(text),
-        // Keys and values of TOML cannot be distinguished without parsing.
+        // Without parsing, keys and values of TOML cannot be distinguished, so hide everything.
         Syntax::Toml => vec![Span {
             start: 0,
             end: text.len(),

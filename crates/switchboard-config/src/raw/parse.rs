@@ -38,7 +38,8 @@ pub(super) const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Parses a source that contains servers. An unusable source is reported with `severity`.
+/// Parses a source that contains servers. An unusable source is reported with `severity`, except
+/// that an empty source is reported with a warning.
 pub(super) fn parse(file: Option<&Path>, bytes: &[u8], severity: Severity) -> ParsedSource {
     let mut text = match decode(bytes) {
         Ok(text) => SourceText::new(file, text.to_owned()),

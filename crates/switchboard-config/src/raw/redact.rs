@@ -1,8 +1,8 @@
 //! Finds the spans of a source that must not appear in snippets: literal values of variables,
 //! headers and other secrets.
 //!
-//! In a parsed source the spans are exact. In a source with syntax errors, everything is redacted
-//! that is not known to be harmless.
+//! In a parsed source, the spans are those of the secret values. In a text that is not parsed, such
+//! as one with syntax errors, everything is redacted that is not known to be harmless.
 
 use super::source_text::{SourceText, Span};
 use super::{RawKind, RawMember, RawValue};
@@ -84,8 +84,9 @@ fn redact_literals(text: &SourceText, span: Span, spans: &mut Vec<Span>) {
     }
 }
 
-/// Returns the spans of possible secrets in a text that is not valid JSON: all words, except keys,
-/// and except the values of keys that are known not to be secret.
+/// Returns the spans of possible secrets in a text, without parsing it: all words, except keys, and
+/// except the values of keys that are known not to be secret. Among these values, those that look
+/// like a secret are included.
 pub(super) fn redact_unparsed(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut context = TokenContext::Other;

@@ -33,7 +33,7 @@ pub struct ReloadThread {
 
 impl ReloadThread {
     /// Starts the thread. It calls `files` before each poll, because the project may be created
-    /// later, and `on_change` with the initial config and after each accepted change.
+    /// later. It calls `on_change` with the initial config and with each later snapshot.
     pub fn spawn(
         mut files: impl FnMut() -> PolledFiles + Send + 'static,
         environment: impl Environment + Send + 'static,

@@ -87,7 +87,8 @@ fn split(rest: &str) -> (&str, Option<&str>, Option<&str>) {
     (authority, (!path.is_empty()).then_some(path), query)
 }
 
-/// Returns `None` if there is user information, because it can look like a host.
+/// Splits an authority into host and port. Returns `None` if it is malformed, or if it contains
+/// user information, which can look like a host.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     if authority.contains('@') {
         return None;
@@ -201,7 +202,8 @@ impl UrlPattern {
         })
     }
 
-    /// Strict match for an allow list: scheme and case matter, and no port means the default port.
+    /// Strict match for an allow list: the scheme and the case of the path matter, and no port
+    /// means the default port.
     pub(super) fn matches_allow(&self, url: &CanonicalUrl) -> bool {
         let port = match self.port {
             Some(PortPattern::Any) => true,

@@ -51,13 +51,14 @@ pub struct ApprovalRecord {
 /// What the records say about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalState<'a> {
-    /// There is no record, or the entry needs none.
+    /// There is no record, or the entry needs none, or the approvals file lies inside the project.
     Unknown,
     /// The user approved exactly this content.
     Approved(&'a ApprovalRecord),
     /// The user rejected exactly this content.
     Rejected(&'a ApprovalRecord),
-    /// The record is about a server of this name with another content.
+    /// The record is about a server of this name with another content, or the entry has no content
+    /// hash to compare with.
     Changed(&'a ApprovalRecord),
 }
 
@@ -65,7 +66,7 @@ pub enum ApprovalState<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals {
     pub(super) records: Vec<ApprovalRecord>,
-    /// The file they were read from.
+    /// The file that the records were read from.
     pub(super) file: Option<PathBuf>,
 }
 

@@ -22,7 +22,8 @@ pub(super) enum HashMode {
     /// As written: the key decides how the server runs, or contains secrets. A rotated token in a
     /// variable does not require a new approval.
     AsWritten,
-    /// Not at all: the key decides only when or how long the server runs.
+    /// Not at all: the key does not change what the server runs or may do without asking. It only
+    /// sets a limit, for example, or when the server starts.
     None,
 }
 
@@ -44,7 +45,7 @@ pub(super) const HASHED_KEYS: [(&str, HashMode); 24] = [
     ("oauth", HashMode::AsWritten),
     ("id", HashMode::AsWritten),
     ("name", HashMode::AsWritten),
-    // Both can allow more calls without asking.
+    // `trustAnnotations` can allow more calls without asking. So could the reserved key `tools`.
     ("trustAnnotations", HashMode::AsWritten),
     ("tools", HashMode::AsWritten),
     ("timeout", HashMode::None),

@@ -1,6 +1,7 @@
 //! The hash over the content that an approval covers.
 //!
-//! Invariant: entries that differ in anything that decides what runs have different hashes.
+//! Invariant: two entries have different hashes if they differ in a key that requires a new
+//! approval ([`HASHED_KEYS`]) or in a program file of the project.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ use crate::server::{ServerConfig, TransportConfig};
 /// Hashed first. Change it when the encoding changes: all entries then need a new approval.
 const VERSION: &str = "switchboard server entry, version 1";
 
-/// The hash of everything in an entry that decides what runs.
+/// The hash of everything in an entry whose change requires a new approval. Includes the program if
+/// it belongs to the project.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ContentHash(String);

@@ -25,7 +25,8 @@ pub struct ServerEntry {
     config: Result<ServerConfig, EntryError>,
     /// The position in the settings that disables the server.
     disabled_by: Option<SourcePos>,
-    /// Set for valid entries of a project: the content that an approval covers.
+    /// The content that an approval covers. Set for valid entries of a project, unless only the
+    /// names were loaded.
     content: Option<ApprovedContent>,
 }
 
@@ -127,7 +128,8 @@ impl ServerEntry {
 
     /// The hash of the content that an approval of this entry covers.
     ///
-    /// `None` if the entry needs no approval, or if its program cannot be verified.
+    /// `None` if the entry is invalid or needs no approval, or if its program was not read or
+    /// cannot be verified.
     pub fn content_hash(&self) -> Option<&ContentHash> {
         self.content.as_ref()?.hash.as_ref()
     }

@@ -10,7 +10,7 @@ use crate::scope::Scope;
 use crate::server::ServerConfig;
 use crate::server_name::ServerName;
 
-/// A server that may be started. Its config is the one that the user reviewed.
+/// A server that may be started. Its config is the one that the consent refers to.
 #[derive(Clone, Debug)]
 pub struct LaunchSpec {
     pub(super) name: ServerName,

@@ -19,7 +19,8 @@ const MAX_LINKS: usize = 40;
 /// The file that a command resolves to.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    /// The file, without symbolic links if it is in the project; `None` if it was not found.
+    /// The file; `None` if it was not found. Symbolic links are resolved if the project can change
+    /// the file or a link to it.
     pub(super) path: Option<PathBuf>,
     pub(super) location: ProgramLocation,
     /// The path to execute.
@@ -80,15 +81,15 @@ impl PinnedProgram {
 /// Where a program is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProgramLocation {
-    /// Outside of the project, which cannot change it.
+    /// Outside of the project, which cannot change it, or not found on the `PATH`.
     Elsewhere,
     /// Outside of the project, reached by a symbolic link inside it.
     Linked,
     /// In the project or given by a relative path; with the SHA-256 of its content.
     InProject(String),
-    /// Not found. The project could create it at any time.
+    /// The command is a path, and no file exists there. The project could create it at any time.
     Missing,
-    /// Its content cannot be read or differs per process.
+    /// Its content cannot be read, is too large, or differs per process.
     Unreadable,
 }
 

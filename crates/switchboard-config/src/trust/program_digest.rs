@@ -1,7 +1,7 @@
 //! Computes the SHA-256 of program files, and caches it while one configuration is loaded.
 //!
-//! A project can name large files in many entries. Invariant: loading a configuration reads each file
-//! once, and no more than [`MAX_TOTAL_BYTES`] of all files together.
+//! A project can name large files in many entries. Invariant: loading a configuration reads each
+//! version of a file at most once, and no more than [`MAX_TOTAL_BYTES`] of all files together.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

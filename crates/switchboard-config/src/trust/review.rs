@@ -1,8 +1,8 @@
 //! The fields of an entry that the user reviews before approving it.
 //!
-//! Invariants: every field that enters the content hash is included, and no secret of the user is.
-//! Literals from the project's file are shown to the user who decides, and masked in stored
-//! records.
+//! Invariants: every field that enters the content hash is included. No secret of the user is
+//! included. Literals from the project's file that look like secrets are shown to the user who
+//! decides, and masked in stored records.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -179,8 +179,9 @@ fn is_public_variable(name: &str) -> bool {
     PUBLIC_VARIABLES.contains(&name) || name.starts_with("XDG_") || name.starts_with("LC_")
 }
 
-/// Variables or headers as written. Only values with the name of a secret are masked: others, such
-/// as `LD_PRELOAD`, may be what the user has to see.
+/// Variables or headers as written. If `mask` is on, values with the name of a secret and tokens of
+/// well-known services are masked. Other values, such as that of `LD_PRELOAD`, may be what the user
+/// has to see.
 fn env_or_headers(value: &RawValue, mask: MaskLiterals) -> Json {
     let fields = value.members().iter().map(|member| {
         let is_secret = mask == MaskLiterals::On && has_secret_ending(&member.key);

@@ -40,7 +40,7 @@ pub(super) struct EntryFields<'a> {
     pub(super) raw: &'a RawValue,
     pub(super) context: EntryContext<'a>,
     pub(super) problems: Vec<Problem>,
-    /// The error that makes the entry invalid.
+    /// The first error found. It makes the entry invalid.
     pub(super) first_error: Option<EntryError>,
     /// Total size of all expanded values so far, in bytes.
     expanded: usize,
