@@ -2,7 +2,7 @@
 //!
 //! The suite starts this program once per scenario. The last argument is the URL of a mock server
 //! that the suite runs, and environment variables describe the scenario. The program connects to
-//! the mock server, makes the calls of the scenario, accepts every request of the mock server, and
+//! the mock server, makes the calls of the scenario, fills in every form of the mock server, and
 //! exits with an error if a call fails. The suite checks the messages on the wire.
 //!
 //! ```text
@@ -205,7 +205,8 @@ fn without_nulls(mut arguments: Value) -> Value {
     arguments
 }
 
-/// Accepts every request of the mock server. Fills in forms with default values or example values.
+/// Allows every call, and fills in every form of the mock server with default values or example
+/// values. Cancels other elicitations.
 #[derive(Clone, Default)]
 struct AcceptEverything {
     /// A host and the name of a tool to call while an elicitation of another call is open. The

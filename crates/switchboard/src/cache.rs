@@ -26,7 +26,7 @@ pub trait ServerCache: Send + Sync + 'static {
     /// Stores the protocol era of a successful handshake.
     fn remember_era(&self, key: &str, era: Era);
 
-    /// Removes the stored era. Called if the server did not accept that era. The default does
+    /// Removes the stored era. Called if the handshake with that era failed. The default does
     /// nothing.
     fn forget_era(&self, key: &str) {
         let _ = key;
@@ -38,8 +38,8 @@ pub trait ServerCache: Send + Sync + 'static {
         None
     }
 
-    /// Stores the complete tool list of the server, in place of an older one. The default does
-    /// nothing.
+    /// Stores the tools of the last successful listing, in place of the tools that were stored
+    /// before. The default does nothing.
     fn remember_tools(&self, key: &str, tools: &[ToolDefinition]) {
         let _ = (key, tools);
     }

@@ -125,7 +125,8 @@ impl<'h> Call<'h> {
     }
 
     /// Sets a listener for progress notifications. The listener gets the notifications in the order
-    /// in which they arrive, and is never called after the call has returned.
+    /// in which they arrive, and is never called after the call has returned. If the queue of
+    /// `Limits::progress_backlog` notifications is full, the host drops further notifications.
     pub fn on_progress(mut self, listener: impl FnMut(Progress) + Send + 'h) -> Self {
         self.mode = CallMode::WithProgress(Box::new(listener));
         self

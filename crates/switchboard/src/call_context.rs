@@ -15,8 +15,8 @@ pub struct CallContext {
     pub principal: Principal,
     /// What triggered the call.
     pub origin: CallOrigin,
-    /// When the caller stops waiting. The call also ends at the timeout of its server or of the
-    /// host, whichever comes first.
+    /// When the caller stops waiting. The call can end earlier, at the call timeout of its server
+    /// or, if the server has none, of the host.
     pub deadline: Option<Instant>,
     /// A W3C `traceparent` value that is sent to the server with the call.
     pub traceparent: Option<String>,

@@ -37,8 +37,8 @@ pub struct CatalogTool {
     pub(crate) input_schema: Arc<CompiledSchema>,
     pub(crate) output_schema: Option<Arc<CompiledSchema>>,
     /// Whether the wire name contains the server name and the tool name exactly, neither encoded
-    /// nor shortened. Among tools with the same wire name, the one whose name is unchanged is in
-    /// the catalog.
+    /// nor shortened. Of several tools with the same wire name, the catalog contains the first one
+    /// whose name is unchanged, or else the first one.
     name_is_unchanged: bool,
 }
 

@@ -51,7 +51,7 @@ const MAX_URI_BYTES: usize = 2_000;
 pub struct Output {
     /// The content blocks, in the order in which the server sent them.
     pub blocks: Vec<Block>,
-    /// Whether the server set `isError`: the tool ran and failed.
+    /// Whether the call failed: the server set `isError`, or [`Output::error`] created the output.
     pub is_error: bool,
     /// The structured content as the server sent it. `None` if the server sent none, or if it
     /// exceeds `Limits::result_text_bytes`.
@@ -62,7 +62,7 @@ pub struct Output {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The handle of the full text that was cut, or of structured content that was left out. `None`
-    /// if the output is complete or if storing failed.
+    /// if the output is complete, if there is no store, or if storing failed.
     #[serde(rename = "whole", skip_serializing_if = "Option::is_none")]
     pub stored: Option<ResultHandle>,
 }

@@ -26,7 +26,8 @@ use crate::status::ConnectionStatus;
 )]
 #[non_exhaustive]
 pub enum Event {
-    /// The status, the phase or the error of a server changed.
+    /// The status, the phase or the error of a server changed, or
+    /// [`Host::apply_config`](crate::Host::apply_config) added the server.
     ServerChanged {
         /// The name of the server.
         server: ServerName,
@@ -46,7 +47,7 @@ pub enum Event {
         added: Vec<WireName>,
         /// The wire names of tools that are no longer in the catalog.
         removed: Vec<WireName>,
-        /// The wire names of tools whose definition changed.
+        /// The wire names whose tool was replaced or whose definition changed.
         changed: Vec<WireName>,
     },
     /// The server reported that its resources or resource templates changed.
@@ -103,7 +104,7 @@ pub enum Event {
         count: u64,
     },
     /// The server sent more elicitation or sampling requests per minute than allowed, and the host
-    /// rejects further ones. Sent once, not for each rejected request.
+    /// rejects further ones. Of several rejections in a row, only the first causes an event.
     RequestsLimited {
         /// The name of the server.
         server: ServerName,
@@ -112,7 +113,7 @@ pub enum Event {
         /// The maximum number of requests of this method per minute.
         per_minute: usize,
     },
-    /// A tool call was permitted and will be sent to the server.
+    /// A tool call was permitted. The call can still fail before it is sent to the server.
     CallStarted {
         /// The id of the call.
         call: CallId,

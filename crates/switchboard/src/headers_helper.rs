@@ -2,8 +2,8 @@
 //!
 //! The headers are cached until the server rejects a request with them. Then the command runs
 //! again. Requests that need new headers at the same time share one run. The command runs in its
-//! own process group. The group is killed after [`RUN_TIMEOUT`], or when the request that started
-//! the run is cancelled.
+//! own process group. The group is killed when the command has exited, after [`RUN_TIMEOUT`], or
+//! when the request that started the run is cancelled.
 //!
 //! Invariant: no error message contains the value of a header that the command printed.
 
@@ -38,9 +38,9 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(10);
 const OUTPUT_GRACE_PERIOD: Duration = Duration::from_millis(500);
 /// Maximum size of the command's stdout. A run that prints more fails.
 const MAX_STDOUT_BYTES: usize = 64 * 1024;
-/// How many bytes of the end of the command's stderr are kept.
+/// Maximum number of bytes that are kept of the end of the command's stderr.
 const STDERR_TAIL_BYTES: usize = 4 * 1024;
-/// How many characters of the last line of stderr an error message contains.
+/// Maximum number of characters of the last line of stderr in an error message.
 const MAX_QUOTED_CHARS: usize = 300;
 
 /// An [`AuthProvider`] that runs a command and uses the headers that the command prints.

@@ -45,8 +45,8 @@ pub(crate) struct HostState {
     pub(crate) call_slots: CachePadded<Semaphore>,
     next_call: AtomicU64,
     /// Locked while [`Host::apply_config`](crate::Host::apply_config) or
-    /// [`Host::set_servers`](crate::Host::set_servers) changes servers, until the old servers have
-    /// stopped.
+    /// [`Host::set_servers`](crate::Host::set_servers) runs. Both wait until the old servers have
+    /// stopped; `set_servers` also waits for the new servers.
     pub(crate) config_lock: tokio::sync::Mutex<()>,
     /// Tracks all tasks of the host. [`Host::shutdown`](crate::Host::shutdown) closes it.
     pub(crate) tasks: TaskTracker,

@@ -5,7 +5,7 @@
 //! dialog. The time until the user decides on a permission does not count toward the time limit of
 //! the call.
 //!
-//! Invariant: the host validates a request of a server before it calls an [`Interaction`], and it
+//! Invariant: the host validates a request of a server before it calls an [`Interaction`]. It
 //! validates the values of a form before it sends them to the server.
 
 use std::path::PathBuf;

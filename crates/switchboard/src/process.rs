@@ -10,11 +10,11 @@
 //! Three options are off unless the embedding program enables them:
 //!
 //! - [`HostBuilder::guardian`](crate::HostBuilder::guardian) (Linux): starts a small process, the
-//!   guardian. If the process of the host is killed, the guardian kills everything that the children
-//!   started. The program calls [`run_guardian`] when it is started with the arguments of the
-//!   guardian.
-//! - [`HostBuilder::subreaper`](crate::HostBuilder::subreaper) (Linux): changes the whole process, so
-//!   that daemons are found even if they cleared their environment. Only for programs whose only
+//!   guardian. If the process of the host is killed, the guardian kills everything that the
+//!   children started. The program calls [`run_guardian`] when it is started with the arguments of
+//!   the guardian.
+//! - [`HostBuilder::subreaper`](crate::HostBuilder::subreaper) (Linux): changes the whole process,
+//!   so that daemons are found even if they cleared their environment. Only for programs whose only
 //!   children are those of the host.
 //! - [`HostRecord`] and [`kill_leftovers`]: the next start of the program kills the processes that
 //!   remain if both the process of the host and the guardian were killed.

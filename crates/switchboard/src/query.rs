@@ -144,7 +144,8 @@ impl HostState {
         }
     }
 
-    /// Fails if the server is not connected or did not declare the capability.
+    /// Fails if a rule denies the server, if it is not connected, or if it did not declare the
+    /// capability.
     pub(crate) async fn require_capability(
         &self,
         server: &ServerHandle,

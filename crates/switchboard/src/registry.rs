@@ -42,8 +42,8 @@ pub trait Tool: Send + Sync + 'static {
         true
     }
 
-    /// Executes the tool. `input` matches the schema. If the tool fails, the model sees the text of
-    /// the error.
+    /// Executes the tool. `input` matches the schema, unless the schema cannot be used. If the tool
+    /// fails, the model sees the text of the error.
     fn execute<'a>(
         &'a self,
         input: Map<String, Value>,

@@ -1,7 +1,7 @@
 //! One configured server: the task that owns it, and the handle that the rest of the host uses.
 //!
 //! The handle sends orders to the owner, reads the state that the owner publishes, and holds the
-//! semaphores that limit calls in flight. Calls and queries do not go through the handle: they take
+//! semaphores that limit calls in flight. Calls and queries do not go through the owner: they take
 //! the session from the published state and send requests on it. Invariant: one task owns one
 //! server.
 
@@ -50,7 +50,8 @@ const LOSS_REASON_TIMEOUT: Duration = Duration::from_secs(2);
 /// calls, even if calls to servers that hang have used up the limit of the host.
 const CALLS_BEYOND_HOST_LIMIT: usize = 4;
 
-/// The properties of a server that do not change between sessions.
+/// The properties of a server that do not change between sessions. Only `description` can become
+/// outdated: [`ServerHandle::description`] returns the current one.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerSettings {
     pub(crate) name: ServerName,
@@ -98,8 +99,8 @@ pub(crate) struct ServerHandle {
     state: watch::Receiver<State>,
     /// Limits the calls in flight to this server.
     call_slots: CachePadded<Semaphore>,
-    /// The slots of the [`CALLS_BEYOND_HOST_LIMIT`] calls in flight that do not count toward the limit of
-    /// the host.
+    /// The slots of the [`CALLS_BEYOND_HOST_LIMIT`] calls in flight that do not count toward the
+    /// limit of the host.
     reserved_slots: CachePadded<Semaphore>,
     listing_expiry: Arc<ListingExpiry>,
     listing_caches: ListingCaches,

@@ -23,11 +23,13 @@ use switchboard_wire::mcp::{Implementation, ServerHello, ToolDefinition};
 pub enum ConnectionStatus {
     /// A session is open. If listing the tools failed, [`ServerStatus::error`] has the reason.
     Connected,
-    /// The server cannot be started, rejected the connection, crashed too often, or was stopped.
+    /// The server cannot be started or reached, rejected the connection, crashed too often, or was
+    /// stopped.
     Failed,
     /// The server requires a login.
     NeedsAuth,
-    /// The server is dormant, starting, waiting for the next attempt, or awaiting approval.
+    /// The server is dormant, starting, waiting for the next attempt, or awaiting approval, or its
+    /// session has just ended.
     Pending,
     /// The user disabled the server.
     Disabled,
@@ -74,7 +76,8 @@ pub enum ServerPhase {
     /// The server requires a login. The host makes no connection attempt until a reconnect is
     /// requested.
     NeedsAuth,
-    /// The host stopped reconnecting after too many failures or a permanent error.
+    /// The config entry cannot be used, or the host stopped reconnecting after too many failures or
+    /// a permanent error.
     Failed,
     /// The server was removed or the host shut down.
     Stopped,
@@ -177,7 +180,7 @@ pub struct ServerStatus {
     /// The name and version that the server sent in the handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_info: Option<Implementation>,
-    /// The last error. Cleared by the next successful tool listing.
+    /// The last error. Cleared by the next successful tool listing or reconnect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The config entry as written in the file, with literal secrets masked.

@@ -467,7 +467,7 @@ async fn call_after_shutdown_is_refused() {
     assert!(server.received_with("tools/call").is_empty());
 }
 
-/// Starts a host whose only server never responds and takes one call at a time.
+/// Starts a host whose only server never responds to a call. The host sends one call at a time.
 async fn host_with_one_call_slot() -> (Host, MemoryServer) {
     let server = MemoryServer::new(Script::legacy().tool("work").on("tools/call", [Step::Hang]));
     let mut limits = Limits::default();

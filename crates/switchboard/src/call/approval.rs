@@ -28,7 +28,9 @@ impl RememberedApproval {
     const MAX_PROMPTS: u32 = 3;
 
     /// Returns the recorded answer. Returns `None` if the user has to be asked: there is no answer
-    /// yet, or the tool definition changed after the user allowed the tool. A denial is final.
+    /// yet, or the tool definition changed after the user allowed the tool. After
+    /// [`Self::MAX_PROMPTS`] requests, returns a denial for a changed definition instead of `None`.
+    /// A denial is final.
     pub(super) fn lookup(&self, tool: &Arc<ToolDefinition>) -> Option<Result<(), Denial>> {
         let recorded = lock(&self.0);
         let recorded = recorded.as_ref()?;

@@ -68,7 +68,8 @@ pub(super) struct FailedAttempt<'a> {
 }
 
 /// Sends a failed call again as long as the server certainly did not execute it. Returns the first
-/// result, or the first error after which sending the call again is not safe.
+/// result, or the first error after which the call is not sent again: sending again is not safe,
+/// [`MAX_REDELIVERIES`] is reached, no new session opened in time, or the tool changed.
 pub(super) async fn retry_or_fail(
     host: &HostState,
     target: &ResolvedTool,
@@ -111,8 +112,9 @@ pub(super) async fn retry_or_fail(
     }
 }
 
-/// Waits for the session that replaces the lost `session`. Returns `None` if the call may have been
-/// sent, if the server is not remote, after [`MAX_REDELIVERIES`], or if no session opens in time.
+/// Waits for the session that replaces the lost `session`. Returns `None` if `error` does not say
+/// that the session was lost before the call was sent, if the server is not remote, after
+/// [`MAX_REDELIVERIES`], or if no session opens in time.
 async fn session_for_redelivery(
     error: &RequestError,
     session: &Session,

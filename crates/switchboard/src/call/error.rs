@@ -140,7 +140,8 @@ impl CallError {
     }
 
     /// The name of the exceeded limit: a field of [`Limits`](crate::limits::Limits) or
-    /// [`Deadlines`](crate::limits::Deadlines). `None` if no limit was exceeded.
+    /// [`Deadlines`](crate::limits::Deadlines). `None` if no limit was exceeded. For
+    /// [`TimeoutKind::Total`], always `call`, even if the call exceeded another time limit.
     pub fn limit(&self) -> Option<&'static str> {
         match self {
             Self::InvalidResponse { problem, .. } => problem.limit(),

@@ -4,8 +4,8 @@
 //! Steps that few calls need (waiting for a slot or a server, sending again) are boxed futures. The
 //! future of a call that needs none of them stays small.
 //!
-//! Invariant: nothing is sent before the arguments were validated and the call was permitted. If
-//! the tool changes after the permission check, the call fails.
+//! Invariant: a call is not sent before its arguments were checked and the call was permitted. If
+//! the tool changes between the permission check and sending, the call fails.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -116,7 +116,8 @@ impl Drop for CallEvents<'_> {
     }
 }
 
-/// Validates the arguments against the input schema of the tool.
+/// Validates the arguments against the input schema of the tool. If the schema cannot be used,
+/// checks only that the arguments are an object.
 fn check_arguments<'a>(
     tool: &CatalogTool,
     arguments: &'a mut Cow<'_, Value>,
@@ -273,7 +274,8 @@ fn render(host: &HostState, tool: &CatalogTool, result: CallToolResult, is_poll:
 }
 
 /// Validates structured content against the output schema of the tool. Returns a note for the model
-/// if the content is missing, does not match or cannot be validated. The result is still returned.
+/// if the content does not match or cannot be validated, or if it is missing from a result without
+/// `isError`. The result is still returned.
 fn check_output_schema(
     host: &HostState,
     tool: &CatalogTool,

@@ -44,7 +44,7 @@ pub enum FileType {
     Unknown,
 }
 
-/// Data counts as markup only if its first tag, after white space, ends within this many bytes.
+/// Only this many bytes are searched for the beginning of a tag that makes the data markup.
 const MARKUP_SCAN_BYTES: usize = 1024;
 
 impl FileType {
@@ -154,8 +154,8 @@ impl FileType {
         }
     }
 
-    /// Detects the type from the first bytes. Returns `None` for types without a fixed beginning,
-    /// such as text.
+    /// Detects PNG, JPEG, GIF, WebP, PDF and markup by the first bytes. Returns `None` for all
+    /// other data.
     fn sniff(bytes: &[u8]) -> Option<Self> {
         const MAGIC_BYTES: [(&[u8], FileType); 5] = [
             (b"\x89PNG\r\n\x1a\n", FileType::Png),
@@ -191,8 +191,8 @@ fn is_generic(essence: Option<&str>) -> bool {
     )
 }
 
-/// Whether the data begins with one of `TAGS`, after white space. A browser that guesses the type
-/// of the data would render it as a web page.
+/// Whether the data begins with one of `TAGS`, after a byte order mark and white space. A browser
+/// that guesses the type of the data would render such data as a web page.
 fn is_markup(bytes: &[u8]) -> bool {
     const TAGS: [&str; 16] = [
         "<!doctype",

@@ -1,7 +1,7 @@
 //! Stores the full text of truncated results in memory or in a directory, and binary data in files.
 //!
-//! The module does not decide what to store. A [`DirectoryResultStore`] never deletes files by
-//! itself: call [`DirectoryResultStore::prune`] or delete the directory.
+//! The module does not decide what to store. A [`DirectoryResultStore`] never deletes complete
+//! files by itself: call [`DirectoryResultStore::prune`] or delete the directory.
 //!
 //! Invariant: a file name is a random handle, for binary data with an extension from [`FileType`].
 //! It contains nothing that a server sent.
@@ -108,7 +108,8 @@ impl DirectoryResultStore {
         Self { directory }
     }
 
-    /// Returns the path of the file with the text of this handle. Does not check that it exists.
+    /// Returns the path of the file with the text of this handle. Does not check that the file
+    /// exists.
     pub fn path(&self, handle: &ResultHandle) -> PathBuf {
         self.directory.join(handle.to_string())
     }

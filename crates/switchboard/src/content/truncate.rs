@@ -14,7 +14,7 @@ use super::{Block, ResultHandle, ResultStore};
 #[derive(Clone, Copy)]
 pub(super) struct LimitedText<'a> {
     pub(super) text: &'a str,
-    /// `false` for descriptions: a description that does not fit is left out as a whole.
+    /// `false` for [`Block::Described`]: a description that does not fit is left out as a whole.
     pub(super) can_be_cut: bool,
 }
 
@@ -105,7 +105,8 @@ fn store_full_text(
 
 impl Truncation {
     /// Truncates a list of items that have one block each: replaces the text at which the limit is
-    /// reached and removes the items with later texts. Items without a text, such as images, are kept.
+    /// reached and removes the items with later texts. Items without a text, such as images, are
+    /// kept.
     pub(super) fn apply<T>(&mut self, items: &mut Vec<T>, block: fn(&mut T) -> &mut Block) {
         let mut next_text = 0;
         items.retain_mut(|item| {

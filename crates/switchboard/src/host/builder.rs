@@ -1,8 +1,8 @@
 //! [`HostBuilder`]: collects the servers, rules, limits and options of a host, and starts the host.
 //!
-//! Invariant: only [`HostBuilder::start`] has an effect or returns an error. The other methods store
-//! the first invalid name or pattern, and `start` returns the error, so that a chain of methods
-//! needs only one `?`.
+//! Invariant: only [`HostBuilder::start`] has an effect or returns an error. The other methods
+//! store the first invalid name or pattern, and `start` returns the error, so that a chain of
+//! methods needs only one `?`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -156,7 +156,7 @@ impl HostBuilder {
     }
 
     /// Adds the servers of config files. An entry that `trust` does not approve is not started: its
-    /// server waits for approval.
+    /// server waits for approval or, if the entry was rejected, has failed.
     pub fn config(mut self, config: HostConfig, trust: &Trust) -> Self {
         let entries = config.servers.into_iter();
         self.servers
@@ -202,8 +202,8 @@ impl HostBuilder {
         self
     }
 
-    /// Never reconnects a server whose connection failed or was lost. For programs that make a few
-    /// calls and exit.
+    /// Does not reconnect a server whose connection failed or was lost. A session that has expired
+    /// is still replaced. For programs that make a few calls and exit.
     pub fn no_reconnect(mut self) -> Self {
         self.defaults.retry_mode = RetryMode::Never;
         self
@@ -219,14 +219,14 @@ impl HostBuilder {
 
 /// Permissions, and requests to the user.
 impl HostBuilder {
-    /// Allows the tools that match `pattern`, for example `mcp__time__get_*`. See
-    /// [`permission`](crate::permission) for patterns.
+    /// Allows the tools that match `pattern`, for example `mcp__time__get_*`, unless a deny rule or
+    /// an earlier ask rule matches. See [`permission`](crate::permission) for patterns.
     pub fn allow(self, pattern: &str) -> Self {
         self.rule_for(Action::Allow, pattern)
     }
 
     /// Asks the [`interaction`](Self::interaction) before each call of a tool that matches
-    /// `pattern`.
+    /// `pattern`, unless a deny rule or an earlier allow rule matches.
     pub fn ask(self, pattern: &str) -> Self {
         self.rule_for(Action::Ask, pattern)
     }
@@ -395,7 +395,7 @@ impl HostBuilder {
 
     /// Sets who uses the host: a person on their own machine, or the users of a shared server. With
     /// [`Profile::Server`], the host never starts a child process, even if an entry has a command,
-    /// and ignores [`Self::interaction`] and [`Self::roots`].
+    /// treats all config entries as lazy, and ignores [`Self::interaction`] and [`Self::roots`].
     pub fn profile(mut self, profile: Profile) -> Self {
         self.defaults.profile = profile;
         self

@@ -88,8 +88,8 @@ impl Host {
         self.state().read_resource(server, uri).await
     }
 
-    /// Reads every resource that `text` mentions as `@server:uri`. A resource that is mentioned
-    /// several times is read once.
+    /// Reads the resources that `text` mentions as `@server:uri`. Mentions after the first 64 are
+    /// ignored. A resource that is mentioned several times is read once.
     pub async fn read_mentions(&self, text: &str) -> Vec<MentionedResource> {
         let mut mentions = mention::mentions(text);
         let mut seen = HashSet::new();
@@ -147,7 +147,8 @@ impl Host {
         let limits = Arc::clone(&self.state().limits);
         let store = self.state().result_store.clone();
         let rendered = run_blocking(move || render_resource(result, &limits, store.as_deref()));
-        // The blocking task fails only if the runtime shuts down. The result is then empty.
+        // The blocking task fails if rendering panics or the runtime shuts down. The result is then
+        // empty.
         rendered.await.unwrap_or_default()
     }
 
@@ -156,7 +157,8 @@ impl Host {
         let limits = Arc::clone(&self.state().limits);
         let store = self.state().result_store.clone();
         let rendered = run_blocking(move || render_prompt(result, &limits, store.as_deref()));
-        // The blocking task fails only if the runtime shuts down. The result is then empty.
+        // The blocking task fails if rendering panics or the runtime shuts down. The result is then
+        // empty.
         rendered.await.unwrap_or_default()
     }
 

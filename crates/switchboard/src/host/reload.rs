@@ -19,12 +19,14 @@ use crate::host_state::ServerHandles;
 use crate::id::ServerName;
 use crate::server::ServerHandle;
 
-/// The changes that [`Host::apply_config`] made. Names are in the order of the config.
+/// The changes that [`Host::apply_config`] made. The names in each list are in the order of the
+/// config. In `removed`, the servers that are no longer in the config come first, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReloadResult {
-    /// The names of new and changed servers. Each of these servers is starting, unless it is also
-    /// in `awaiting_approval`, `rejected` or `invalid`.
+    /// The names of new and changed servers. Each of these servers is starting, unless its entry is
+    /// lazy, disabled or unusable, or its name is also in `awaiting_approval`, `rejected` or
+    /// `invalid`.
     pub added: Vec<String>,
     /// The names of removed and changed servers. The processes of these servers have exited.
     pub removed: Vec<String>,

@@ -126,8 +126,8 @@ pub(super) struct ServerSpec {
 }
 
 impl HostInner {
-    /// Creates the spec of a server from an approved entry. If the entry cannot be used, the initial
-    /// phase of the server is `Failed`.
+    /// Creates the spec of a server from an approved entry. If the entry is not disabled but cannot
+    /// be used, the initial phase of the server is `Failed`.
     pub(super) fn spec_for_launch(&self, spec: &LaunchSpec, sequence: u64) -> ServerSpec {
         let config = spec.config();
         let defaults = &self.defaults;
@@ -454,7 +454,7 @@ pub(super) fn describe_entry(entry: &ServerEntry) -> EntryDescription {
 }
 
 /// Returns the directory of the project config file that contains the entry. The host runs the
-/// server in this directory. `None` for entries of other scopes.
+/// server in this directory, unless the entry sets `cwd`. `None` for entries of other scopes.
 pub(super) fn project_directory(spec: &LaunchSpec) -> Option<PathBuf> {
     let file = spec
         .origin()

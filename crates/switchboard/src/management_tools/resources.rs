@@ -29,8 +29,9 @@ struct ListedResource {
 }
 
 impl ListedResource {
-    /// Returns `None` if sanitizing would change the URI. The model could not read such a resource,
-    /// because it would send back the changed URI.
+    /// Returns `None` if the URI contains control characters or sanitizing would change it. The
+    /// model could not read such a resource: it would send back the changed URI, and the host
+    /// rejects control characters.
     fn new(resource: &ServerItem<Resource>) -> Option<Self> {
         let Resource {
             uri,

@@ -20,6 +20,7 @@
 //!   everything in it, including keys. For a number such as `7.0`, also `7`. For a string, also the
 //!   result of each of these steps, applied one after another: trim, percent-decode, replace `\` by
 //!   `/`, remove `file://`. Each result is also compared with `.`, `..` and doubled `/` resolved.
+//!   A pattern for all arguments is compared only with their JSON.
 //!
 //! A value above [`MAX_VALUE_BYTES`] or [`MAX_VALUE_DEPTH`] matches in broad mode and does not
 //! match in exact mode. The same holds if the arguments of the call are not known.
@@ -277,8 +278,8 @@ fn has_path_escape(value: &Value) -> bool {
 }
 
 fn text_has_path_escape(text: &str) -> bool {
-    // A path can be part of a longer text. Therefore white space, quotes and other punctuation end a
-    // segment, too, not only slashes.
+    // A path can be part of a longer text. Therefore white space, quotes and other punctuation end
+    // a segment, too, not only slashes.
     let ends_segment =
         |character: char| character.is_whitespace() || "/\\?#&;=:,|\"'`()<>".contains(character);
     let has_parent_segment = |text: &str| text.split(ends_segment).any(|segment| segment == "..");

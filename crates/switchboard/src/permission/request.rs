@@ -1,7 +1,7 @@
 //! The permission request for one call, the response to the request, and the reasons for a denial.
 //!
-//! Data only. A [`PermissionRequest`] is created for each call for which the policy requires
-//! permission, and an [`Interaction`](crate::Interaction) responds to it.
+//! Data only. A [`PermissionRequest`] asks about one call for which the policy requires permission,
+//! and an [`Interaction`](crate::Interaction) responds to it.
 
 use serde_json::{Map, Value};
 use switchboard_wire::mcp::ToolAnnotations;

@@ -118,8 +118,8 @@ impl Rule {
         Ok(self)
     }
 
-    /// Limits the rule to tools that declare `hint`. An allow with a hint applies only to servers
-    /// whose annotations are trusted.
+    /// Limits the rule to tools that declare `hint`. The rule then matches no local tool. An allow
+    /// rule with a hint applies only to servers whose annotations are trusted.
     pub fn hint(mut self, hint: Hint) -> Self {
         self.definition_mut().hint = Some(hint);
         self

@@ -62,7 +62,8 @@ pub enum QueryError {
         /// The time limit of the query.
         after: Duration,
     },
-    /// The connection was lost, or the request could not be sent.
+    /// The connection was lost, the request could not be sent, or the server responded with an HTTP
+    /// error status.
     #[error("request to server {server} failed: {reason}")]
     ConnectionLost {
         /// The name of the server.

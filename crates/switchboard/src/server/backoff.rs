@@ -3,8 +3,8 @@
 //! Pure: the caller passes the time, the failure and a random number, and gets a [`RetryDecision`].
 //! The module neither sleeps nor connects.
 //!
-//! Invariant: only a successful tool listing or an order to connect resets the delay. A successful listing
-//! does not remove crashes from the crash window.
+//! Invariant: only a successful tool listing or an order to connect resets the delay. A successful
+//! listing does not remove crashes from the crash window.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -82,12 +82,12 @@ impl ConnectionFailure {
 /// The kinds of failure that [`Backoff`] treats differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// The child process exited or closed its session, and the host had not stopped it.
+    /// The session of a child process ended, and no order had closed it.
     Crash,
     /// The server could not be reached, or the connection was lost.
     Unreachable,
-    /// A retry would fail in the same way: the command does not exist, or the protocol version is
-    /// not supported.
+    /// A retry would fail in the same way, for example because the command does not exist or the
+    /// protocol version is not supported.
     Permanent,
 }
 
@@ -104,7 +104,7 @@ pub(crate) enum GiveUpReason {
     /// The child process crashed too often within the crash window.
     #[error("crashed {crashes} times within {} s", window.as_secs())]
     CrashLoop { crashes: usize, window: Duration },
-    /// All `max` retries since the last successful listing have failed.
+    /// All `max` retries since the last successful listing or order to connect have failed.
     #[error("{}", describe_attempts(*max))]
     Attempts { max: u32 },
     /// The failure is permanent.
@@ -126,11 +126,12 @@ pub(crate) struct Backoff {
     policy: RetryPolicy,
     /// The next delay, before jitter is applied.
     delay: Duration,
-    /// Retries granted since the last successful listing.
+    /// Retries granted since the last successful listing or order to connect.
     attempts: u32,
     /// The times of recent crashes, oldest first. At most [`RetryPolicy::max_crashes`].
     crashes: VecDeque<Instant>,
-    /// Consecutive sessions that were closed because too many requests failed.
+    /// The number of sessions that were closed because too many requests failed. Starts again after
+    /// a long session of this kind or an order to connect.
     failed_sessions: u32,
 }
 
@@ -186,8 +187,8 @@ impl Backoff {
     }
 
     /// Records that an open session was closed after `age` because too many requests failed. The
-    /// delay grows with each consecutive session of this kind, even if every handshake succeeds. A
-    /// session that lasted at least the crash window starts the count again.
+    /// delay grows with each session of this kind, even if every handshake succeeds. A session of
+    /// this kind that lasted at least the crash window starts the count again.
     pub(crate) fn record_session_failure(&mut self, age: Duration) {
         self.failed_sessions = if age >= self.policy.crash_window {
             1

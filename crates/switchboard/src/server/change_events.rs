@@ -1,7 +1,7 @@
 //! Turns `list_changed` notifications for resources and prompts into events.
 //!
-//! Changed tools are not handled here: [`super::tool_listing_refresh`] lists them again. Invariant: a
-//! session causes at most one event per [`ChangeEvents::MIN_INTERVAL`].
+//! Changed tools are not handled here: [`super::tool_listing_refresh`] lists them again. Invariant:
+//! a session causes at most one event per [`ChangeEvents::MIN_INTERVAL`].
 
 use std::time::Duration;
 

@@ -47,7 +47,8 @@ pub(crate) enum ServerEndpoint {
         name: String,
         servers: Arc<SdkServers>,
     },
-    /// The config entry is invalid or not approved. The host starts nothing and contacts no server.
+    /// The config entry is invalid, rejected or not approved, or this host cannot use it. The host
+    /// starts nothing and contacts no server.
     None,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct ConnectSetup {
     pub(crate) approved_program: Option<PinnedProgram>,
     pub(crate) server_cache: Arc<dyn ServerCache>,
     /// The key of this server in `server_cache`. `None` for servers that are not cached, such as
-    /// those that the embedding program added.
+    /// in-process servers.
     pub(crate) cache_key: Option<String>,
     /// Cancelled when the server is removed or the host shuts down.
     pub(crate) stop: CancellationToken,
@@ -135,7 +136,8 @@ impl ConnectError {
         self.client().is_none_or(ClientError::is_permanent)
     }
 
-    /// Whether the server was started and then exited.
+    /// Whether the server was started or reached, and its process exited or the session ended after
+    /// that.
     pub(crate) fn is_crash(&self) -> bool {
         self.client().is_some_and(ClientError::is_crash)
     }

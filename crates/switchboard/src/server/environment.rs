@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use switchboard_config::{InheritEnv, StdioConfig};
 
-/// Variables that a child inherits by default because programs need them to run. None of them is a
-/// secret.
+/// Variables that a child inherits by default because programs need them to run. The names of the
+/// proxy variables also match in lower case.
 const INHERITED: [&str; 19] = [
     "PATH",
     "HOME",

@@ -1,8 +1,9 @@
 //! The task that owns one server, including its session, its process and its backoff.
 //!
 //! The owner receives orders on a bounded channel and publishes its state on a `watch` channel.
-//! Calls do not pass through this task: they use the session in the published state. Invariant: the
-//! catalog has the tools of a session before the session is published as ready.
+//! Calls do not pass through this task: they use the session in the published state. Invariant: if
+//! the first tool listing of a session succeeds, the catalog has the tools before the session is
+//! published as ready.
 
 mod orders;
 
@@ -45,8 +46,8 @@ pub(crate) struct Owner {
     pub(super) events: EventSink,
     pub(super) listing_expiry: Arc<ListingExpiry>,
     pub(super) backoff: Backoff,
-    /// Failed connection attempts and lost sessions since the last successful connection or
-    /// reconnect order. The status shows this number.
+    /// Failed connection attempts and lost sessions since the last connection attempt that listed
+    /// the tools, or since the last reconnect order. The status shows this number.
     pub(super) failed_attempts: u32,
     /// The server that this server replaces. `None` once the replaced server has stopped.
     pub(super) replaces: Option<Arc<ServerHandle>>,
@@ -116,7 +117,8 @@ impl Owner {
             };
         }
         self.catalog.remove(&self.key);
-        // Send no event: a server stops only when a method of the host is called.
+        // Send no event: a server stops only when a method of the host is called or the host is
+        // dropped.
         self.state.send_modify(|state| {
             state.phase = Phase::Stopped;
             state.session = None;
@@ -368,7 +370,8 @@ impl Owner {
             };
             match wake {
                 Wake::Order(None) => {
-                    // Send no event: a server stops only when a method of the host is called.
+                    // Send no event: a server stops only when a method of the host is called or the
+                    // host is dropped.
                     self.state.send_modify(|state| state.phase = Phase::Lost);
                     self.close(live).await;
                     return NextStep::End;
@@ -413,7 +416,7 @@ impl Owner {
         }
     }
 
-    /// Determines why the server ended the session, and decides when to reconnect.
+    /// Determines why the session ended, and decides when to reconnect.
     async fn on_session_end(&mut self, mut live: LiveSession) -> NextStep {
         self.catalog.set_available(&self.key, false);
         self.publish(|state| {
@@ -465,7 +468,8 @@ fn listing_failed(error: &RequestError) -> String {
     format!("listing the tools failed: {error}")
 }
 
-/// Opens a session and lists the tools. If only the listing fails, the session is still returned.
+/// Opens a session and lists the tools. If the listing fails but the session stays open, the
+/// session is still returned.
 async fn connect_and_list(
     setup: &ConnectSetup,
 ) -> Result<(LiveSession, Result<Listing<ToolDefinition>, RequestError>), ConnectError> {

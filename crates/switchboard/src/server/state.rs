@@ -34,8 +34,8 @@ pub(crate) enum Phase {
     Lost,
     /// Waiting for the next connection attempt.
     Retrying {
-        /// Failed connection attempts and lost sessions since the last successful connection or
-        /// reconnect order.
+        /// Failed connection attempts and lost sessions since the last connection attempt that
+        /// listed the tools, or since the last reconnect order.
         attempt: u32,
         /// When the next attempt starts.
         at: Instant,
@@ -44,8 +44,8 @@ pub(crate) enum Phase {
     AwaitingApproval { reason: PendingReason, hint: String },
     /// The server requires a login. The owner does not retry until an order requests a connection.
     NeedsAuth(Box<LoginRequired>),
-    /// The connection failed for good. The owner does not retry until an order requests a
-    /// connection.
+    /// The config entry cannot be used, or the connection failed for good. The owner does not retry
+    /// until an order requests a connection.
     Failed(FailureReason),
     /// The owner has ended.
     Stopped,
@@ -88,7 +88,8 @@ pub(crate) struct State {
     pub(crate) session: Option<Session>,
     /// The handshake response of the last session.
     pub(crate) handshake: Option<Arc<ServerHello>>,
-    /// The last error. Cleared by the next successful tool listing.
+    /// The last error. Cleared by the next successful tool listing or order to connect, and while
+    /// the owner determines why a session ended.
     pub(crate) error: Option<String>,
     /// Time from the start of the last successful connection attempt until its tool listing ended.
     pub(crate) connect_time: Option<Duration>,
@@ -116,8 +117,8 @@ impl State {
         }
     }
 
-    /// Whether the server is not starting and the owner is not determining why its session ended.
-    /// Calls and queries that wait for a session then stop waiting.
+    /// Returns `false` while the server is starting, and while the owner determines why the session
+    /// ended. Calls and queries that need a session wait until this method returns `true`.
     pub(crate) fn is_settled(&self) -> bool {
         !matches!(self.phase, Phase::Starting | Phase::Lost)
     }

@@ -1,4 +1,4 @@
-//! Describes the difference between two snapshots in at most [`MAX_LINES`] lines.
+//! Describes the difference between two snapshots. Shows at most [`MAX_LINES`] lines of them.
 //!
 //! Pure. Invariant: the time is bounded by the size of the texts plus [`MAX_COMPARISONS`]. If the
 //! changed region needs more comparisons, all its old lines are shown as removed and all its new
@@ -12,7 +12,8 @@ use switchboard_wire::text::fit;
 
 use super::snapshot::Snapshot;
 
-/// Maximum number of lines of a diff, without the lines that mark a gap (`…`).
+/// Maximum number of lines of a diff, without the lines that mark a gap (`…`) and without the last
+/// line, which counts the changed lines that are not shown.
 const MAX_LINES: usize = 40;
 /// Longer lines are cut to this many bytes.
 const MAX_LINE_BYTES: usize = 300;

@@ -74,7 +74,7 @@ fn serialize_unix_millis<S: Serializer>(
 }
 
 impl WatchEvent {
-    /// Formats the event for a model. Marks the texts of the server as data, not instructions.
+    /// Formats the event for a model. Marks the changed content as data, not instructions.
     pub fn to_text(&self) -> String {
         let mut text = format!(
             "[watch {}] {} of server {}: {}",

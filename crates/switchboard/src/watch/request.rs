@@ -57,7 +57,8 @@ pub struct WatchRequest {
     pub interval: Duration,
     /// Why the target is watched. Included in every event of the watch.
     pub reason: Option<String>,
-    /// Who starts the watch. Every poll of a tool is a call with this context.
+    /// Who starts the watch. Every poll of a tool is a call with this context, but its origin is
+    /// [`CallOrigin::Watch`](crate::call::CallOrigin::Watch).
     pub context: CallContext,
 }
 
@@ -79,7 +80,8 @@ impl WatchRequest {
     /// Arguments that are not an object are ignored.
     ///
     /// Every call passes the permission rules. If a call requires permission, the user is asked
-    /// once per watch, and again only if the definition of the tool changes.
+    /// once per watch, and again only if the definition of the tool changes. After three requests,
+    /// a further change denies the calls.
     pub fn poll_tool(
         server: impl Into<String>,
         tool: impl Into<ToolName>,
@@ -191,7 +193,7 @@ pub struct Watch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Whether the host has read the resource or called the tool at least once. The first change is
-    /// relative to the content of that time.
+    /// relative to the content of the first read or call.
     #[serde(rename = "seen")]
     pub has_baseline: bool,
     /// The name of the server.
@@ -217,7 +219,7 @@ fn serialize_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// The server is not available, or the resource cannot be read.
+    /// The server is unknown, denied by a rule or not available, or the resource cannot be read.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The server has no tool of this name.

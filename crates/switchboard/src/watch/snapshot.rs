@@ -1,6 +1,7 @@
 //! A snapshot of a watched target: a hash that detects changes, and a text for the diff.
 //!
-//! Invariant: the text is sanitized and at most `max_text_bytes` long.
+//! Invariant: the text is sanitized and at most `max_text_bytes` long. The callers pass
+//! `Limits::watch_text_bytes`.
 
 use sha2::{Digest, Sha256};
 

@@ -4,7 +4,8 @@
 //! watch is pending are merged into it. A watch that has ended counts toward `max_watches` until
 //! its last event is taken.
 //!
-//! Invariants: the queue is never longer than `max_watches`, and no change is lost.
+//! Invariants: the queue is never longer than `max_watches`, and no change of a watch is lost until
+//! the watch is removed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

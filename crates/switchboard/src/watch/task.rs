@@ -190,8 +190,8 @@ impl WatchTask {
         self.poll(server, session).await;
     }
 
-    /// Refreshes on every notification, and retries a failed refresh at intervals. Returns `None`
-    /// when the session ends, and the reason when the subscription ends.
+    /// Refreshes after each burst of notifications, and retries a failed refresh at intervals.
+    /// Returns `None` when the session ends, and the reason when the subscription ends.
     async fn process_updates(
         &mut self,
         server: &ServerHandle,

@@ -117,8 +117,9 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Checks that the server responds again after the faults have ended. If a connection of the
-    /// server may be stalled, calls `reconnect` first, because the host cannot detect a stall.
+    /// Checks that the server responds again after the faults have ended. If a call times out and a
+    /// connection of the server may be stalled, calls `reconnect`, because the host cannot detect a
+    /// stall.
     async fn recover(&self, number: usize) -> Result<(), String> {
         let name = server_name(number);
         let tool = format!("mcp__{name}__probe");

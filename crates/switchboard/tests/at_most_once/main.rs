@@ -31,7 +31,8 @@ use switchboard::status::ConnectionStatus;
 use switchboard::{Event, Readiness};
 use switchboard_testkit::{MemoryServer, Script, repetitions};
 
-/// If a test makes at least this many calls, each `CallEnding` must occur at least once.
+/// If the in-memory test makes at least this many calls, each `CallEnding` must occur at least
+/// once.
 const CALLS_FOR_ALL_ENDINGS: usize = 800;
 
 #[test]

@@ -157,8 +157,8 @@ cases! {
     h30_at_start_ten_years: "503 at startup, Retry-After is ten years" =>
         busy_from_start("315360000").also_checks(|servers| {
             let detail = servers.details().status.detail.unwrap();
-            // `detail` contains the status 503 and the delay until the retry. The host limits
-            // `Retry-After` to 600 seconds; 900 leaves room for jitter.
+            // `detail` contains the number of the attempt and the delay until the retry. The host
+            // limits `Retry-After` to 600 seconds; 900 leaves a margin.
             let seconds: Vec<u64> = detail
                 .split(|character: char| !character.is_ascii_digit())
                 .filter_map(|digits| digits.parse().ok())

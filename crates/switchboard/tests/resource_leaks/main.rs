@@ -105,7 +105,8 @@ async fn stress_connects_in_memory_leak_nothing() {
         match number % 3 {
             0 => host.disconnect("s").await.unwrap(),
             1 => host.shutdown().await,
-            // The round ends here, so the host is dropped before it can react to the lost connection.
+            // The round ends here, so the host is dropped before it can react to the lost
+            // connection.
             _ => server.kill(),
         }
     })

@@ -26,7 +26,8 @@ use crate::server::connect::ServerEndpoint;
 use crate::server::state::FailureReason;
 
 impl HostInner {
-    /// Returns the endpoint of an entry with a URL, or why the URL or the headers are invalid.
+    /// Returns the endpoint of an entry with a URL, or why the URL, the headers or the
+    /// `headersHelper` cannot be used.
     pub(super) fn remote_endpoint(
         &self,
         spec: &LaunchSpec,

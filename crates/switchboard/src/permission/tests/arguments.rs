@@ -159,7 +159,7 @@ fn allow_rejects_path_escapes() {
         let arguments = json!({ "path": path });
         assert_eq!(matches("path=/srv/*", &arguments), BOTH, "{path:?}");
     }
-    // A deny rule also searches lists, objects and keys.
+    // An allow rule also searches lists, objects and keys for path escapes.
     for arguments in [
         json!({"path": ["/srv/a", "../b"]}),
         json!({"path": {"../a": 1}}),

@@ -146,7 +146,7 @@ mod reference {
         forms.any(|form| glob(pattern, &form))
     }
 
-    /// Returns all forms of a text that a deny rule is compared with.
+    /// Returns the forms of a text that a deny rule is compared with, without the normalized paths.
     fn forms(text: &str) -> Vec<String> {
         let trimmed = text.trim().to_owned();
         let plain = percent_decoded(&trimmed).trim().to_owned();

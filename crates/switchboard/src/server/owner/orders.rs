@@ -1,8 +1,9 @@
 //! The orders that an owner receives, and the effect of each.
 //!
 //! The effect depends on what the owner is doing when the order arrives. The caller of
-//! [`Owner::handle_order`] closes the session if necessary. Invariant: every order is answered
-//! once.
+//! [`Owner::handle_order`] closes the session if necessary. Invariant: an order is answered at most
+//! once. An order is dropped without an answer if the owner ends, or if the session ends before the
+//! tools are listed.
 
 use switchboard_client::session::RequestError;
 use tokio::sync::oneshot;
