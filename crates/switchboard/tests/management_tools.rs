@@ -313,7 +313,7 @@ async fn subscribe_tools_start_and_end_watches() {
     assert_eq!(polled["subscribed"], true);
     assert_eq!(host.watches().len(), 2);
 
-    // `UnsubscribePolling` ends no resource watch, although the id exists.
+    // `UnsubscribePolling` ends only polls. The id belongs to a subscription.
     let end = json!({"subscriptionId": id});
     let none = json!({"unsubscribed": false});
     let some = json!({"unsubscribed": true});

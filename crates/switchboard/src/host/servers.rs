@@ -153,7 +153,8 @@ impl Host {
     }
 
     /// Removes a server. When this method returns, the tools of the server are no longer in the
-    /// catalog, and the process of the server has exited.
+    /// catalog, and the process of the server has exited. If the server was still connecting, its
+    /// process is killed, but this method does not wait until the process has exited.
     pub async fn disconnect(&self, name: &str) -> Result<(), ServerError> {
         let server = self.find_server(name)?;
         self.inner.remove_server(&server.settings().name);

@@ -1,9 +1,8 @@
 //! Every kind of redirect on every transport: credentials go only to the configured server.
 //!
-//! The test combines six status codes, nine spellings of the target and all requests of the
-//! transports. Besides the configured servers there is one other server, which counts its
-//! connections. The count must stay zero, so no byte of a credential can have reached the other
-//! server.
+//! The test combines six status codes, nine spellings of the target and seven kinds of requests.
+//! Besides the configured servers there is one other server, which counts its connections. The
+//! count must stay zero, so no byte of a credential can have reached the other server.
 
 use std::time::Duration;
 

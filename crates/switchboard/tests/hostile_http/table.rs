@@ -77,7 +77,7 @@ pub(crate) enum Expected {
     Text(&'static str),
     /// An error of this kind that contains this text.
     Error(ErrorKind, &'static str),
-    /// Any error that guarantees that the server did not execute the call.
+    /// Any error whose [`Delivery`](switchboard::call::Delivery) is not `Unknown`.
     NotExecuted,
 }
 

@@ -112,8 +112,8 @@ fn log_messages_of(bytes: usize, count: u32) -> Step {
     Step::repeated_bytes(&format!("{message}\n"), u64::from(count))
 }
 
-/// Runs a flood of `count` messages and returns the output of `flood`. Fails if the flood takes too
-/// much time or memory.
+/// Runs a flood of `count` messages, or of `count` KiB on stderr, and returns the output of
+/// `flood`. Fails if the flood takes too much time or memory.
 async fn run_flood<T>(count: u32, flood: impl Future<Output = T>) -> T {
     let memory = PeakMemory::begin();
     // The time limit grows with the number of messages.

@@ -217,7 +217,7 @@ macro_rules! bombs {
     };
 }
 
-/// The size of the largest bomb that fits into a message, in bytes.
+/// The size of a bomb that just fits into a message of 16 MiB, in bytes.
 const MAX_BOMB_BYTES: u64 = 16 * MIB - 128 * 1024;
 
 bombs! {

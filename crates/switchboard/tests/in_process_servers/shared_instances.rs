@@ -89,7 +89,8 @@ fn instances_of_one_server_are_equal() {
     assert!(!from_arc.is_same(&ServerInstance::from(NoteServer::new())) && !from_arc.is_same(&one));
 }
 
-/// Panics in every method that the handshake calls.
+/// Panics in two methods that the host calls while it connects: `implementation` and
+/// `notifications`.
 struct PanickingServer;
 
 impl LocalServer for PanickingServer {

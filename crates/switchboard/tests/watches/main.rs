@@ -32,7 +32,7 @@ use tokio::time::{sleep, timeout};
 
 const URI: &str = "demo://notes";
 
-/// A time that is longer than any step of these tests.
+/// Maximum time until an expected event. Also a pause that is long enough for several polls.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns the next watch event.
