@@ -50,12 +50,14 @@ pub enum Event {
         /// The wire names whose tool was replaced or whose definition changed.
         changed: Vec<WireName>,
     },
-    /// The server reported that its resources or resource templates changed.
+    /// The resources or resource templates of the server changed, or may have changed: the server
+    /// reported it, or the host may have missed such a report.
     ResourcesChanged {
         /// The name of the server.
         server: ServerName,
     },
-    /// The server reported that its prompts changed.
+    /// The prompts of the server changed, or may have changed: the server reported it, or the host
+    /// may have missed such a report.
     PromptsChanged {
         /// The name of the server.
         server: ServerName,

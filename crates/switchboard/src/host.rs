@@ -1,8 +1,9 @@
 //! The host: starts servers, publishes their tools, makes calls, sends queries, runs watches.
 //!
-//! This file defines [`Host`]; each submodule implements a group of its methods. [`Host::shutdown`]
-//! closes sessions and waits for child processes to exit. Dropping the last clone of a host kills
-//! the child processes. Invariant: no child process outlives its host.
+//! This file defines [`Host`] and its main methods. The submodules implement the other methods, and
+//! what these methods need. [`Host::shutdown`] closes sessions and waits for child processes to
+//! exit. Dropping the last clone of a host kills the child processes. Invariant: no child process
+//! outlives its host.
 
 mod builder;
 #[cfg(feature = "http")]

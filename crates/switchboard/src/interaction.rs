@@ -2,8 +2,8 @@
 //! elicitation, sampling and roots requests of servers.
 //!
 //! The embedding program implements the trait, for example with a prompt in the terminal or with a
-//! dialog. The time until the user decides on a permission does not count toward the time limit of
-//! the call.
+//! dialog. The time until the user decides on a permission does not count toward the call timeout,
+//! but it counts toward the deadline in the [`CallContext`](crate::CallContext).
 //!
 //! Invariant: the host validates a request of a server before it calls an [`Interaction`]. It
 //! validates the values of a form before it sends them to the server.

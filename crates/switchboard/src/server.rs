@@ -252,8 +252,8 @@ impl ServerHandle {
         self.order(Order::RefreshTools).await.flatten()
     }
 
-    /// Sends an order and waits until the owner has executed it. Returns `None` if the owner
-    /// ends first.
+    /// Sends an order and waits for the answer of the owner. Returns `None` if the owner drops the
+    /// order.
     async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
         let (done, receipt) = oneshot::channel();
         self.orders.send(order(done)).await.ok()?;

@@ -59,7 +59,8 @@ pub enum CallError {
         tool: ToolId,
         /// The exceeded time limit.
         after: Duration,
-        /// Whether `after` limits the whole call or the time without a message from the server.
+        /// Whether `after` limits the whole call or the time without a notification or request of
+        /// the server.
         kind: TimeoutKind,
         /// Whether the server may have executed the call.
         delivery: Delivery,
@@ -111,7 +112,8 @@ pub enum CallError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeoutKind {
-    /// Neither a response nor any other message of the server arrived within `Deadlines::idle`.
+    /// Neither the response nor any notification or request of the server arrived within
+    /// `Deadlines::idle`.
     Idle,
     /// There was no response within the timeout of the server or of the host, or until the deadline
     /// in the [`CallContext`](crate::call::CallContext).

@@ -25,8 +25,9 @@ impl ChangeEvents {
         }
     }
 
-    /// Waits until the server announces that its resources or prompts changed. Does not return
-    /// before [`Self::MIN_INTERVAL`] has passed since the last event. Cancel-safe.
+    /// Waits until the server announces that its resources or prompts changed, or the session may
+    /// have missed such an announcement. Does not return before [`Self::MIN_INTERVAL`] has passed
+    /// since the last event. Cancel-safe.
     pub(super) async fn next(&self, session: &Session) -> ListChangeKind {
         tokio::time::sleep_until(self.next_event_at).await;
         tokio::select! {

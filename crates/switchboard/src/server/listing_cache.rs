@@ -39,7 +39,7 @@ impl<T> Default for ListingCache<T> {
 #[derive(Debug)]
 struct CachedListing<T> {
     session: SessionKey,
-    /// The number of changes that the server had announced before the listing was requested.
+    /// The [`Session::change_count`] before the listing was requested.
     change_count: u64,
     /// The end of the lifetime that the server declared. `None`: valid until the server announces a
     /// change.

@@ -12,7 +12,8 @@ use super::Owner;
 use crate::server::connect::ServerEndpoint;
 use crate::server::state::Phase;
 
-/// An order to the owner of a server. The owner answers after it has executed the order.
+/// An order to the owner of a server. The owner answers after it has executed the order. It answers
+/// an order to connect when it starts the connection attempt.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Connect, unless the server is connected or connecting.
