@@ -47,7 +47,8 @@ pub enum Event {
         added: Vec<WireName>,
         /// The wire names of tools that are no longer in the catalog.
         removed: Vec<WireName>,
-        /// The wire names whose tool was replaced or whose definition changed.
+        /// The wire names of tools whose definition changed, and wire names that now belong to
+        /// another tool.
         changed: Vec<WireName>,
     },
     /// The resources or resource templates of the server changed, or may have changed: the server

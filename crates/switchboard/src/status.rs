@@ -31,7 +31,8 @@ pub enum ConnectionStatus {
     /// The server is dormant, starting, waiting for the next attempt, or awaiting approval, or its
     /// session has just ended.
     Pending,
-    /// The user disabled the server.
+    /// The server is disabled: in its entry, in a settings file, or by
+    /// [`Host::disable_server`](crate::Host::disable_server).
     Disabled,
 }
 
@@ -203,7 +204,7 @@ pub struct ServerStatus {
 pub struct ToolSummary {
     /// The name as the server sent it.
     pub name: String,
-    /// The description as the server sent it.
+    /// The description as the server sent it, with the credentials of the server masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What the server declares about the effects of the tool.

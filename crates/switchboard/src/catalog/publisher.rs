@@ -31,7 +31,8 @@ struct ServerTools {
     /// The sequence number in the [`ServerKey`] of the server.
     sequence: u64,
     tools: Vec<Arc<CatalogTool>>,
-    /// Whether the tools appear in the catalog. `false` while the user has disabled the server.
+    /// Whether the tools appear in the catalog. `false` after
+    /// [`Host::disable_server`](crate::Host::disable_server), until the server is enabled.
     enabled: bool,
 }
 

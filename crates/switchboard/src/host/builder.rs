@@ -202,8 +202,8 @@ impl HostBuilder {
         self
     }
 
-    /// Does not reconnect a server whose connection failed or was lost. A session that has expired
-    /// is still replaced. For programs that make a few calls and exit.
+    /// Does not reconnect a server whose connection failed or was lost. A session that the server
+    /// has expired is still replaced. For programs that make a few calls and exit.
     pub fn no_reconnect(mut self) -> Self {
         self.defaults.retry_mode = RetryMode::Never;
         self
@@ -294,8 +294,9 @@ impl HostBuilder {
     }
 
     /// Requests log messages of at least this level from servers. Each message becomes an
-    /// [event](Host::events) of the host and a `tracing` event. By default the host requests no log
-    /// messages, but some servers send them anyway.
+    /// [event](Host::events) of the host and a `tracing` event, except messages beyond
+    /// `Limits::log_messages_per_second`. By default the host requests no log messages, but some
+    /// servers send them anyway.
     pub fn server_log_level(mut self, level: LogLevel) -> Self {
         self.defaults.log_level = Some(level);
         self
@@ -337,7 +338,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets a tap that receives a copy of each raw message between the host and its servers.
+    /// Sets a tap that receives a copy of the raw messages between the host and its servers. The
+    /// tap gets no messages of in-process servers; see [`WireTap`] for other exceptions.
     pub fn wire_tap(mut self, tap: Arc<dyn WireTap>) -> Self {
         self.defaults.wire_tap = Some(tap);
         self

@@ -28,8 +28,8 @@ pub struct ReloadResult {
     /// lazy, disabled or unusable, or its name is also in `awaiting_approval`, `rejected` or
     /// `invalid`.
     pub added: Vec<String>,
-    /// The names of removed and changed servers. The processes of these servers have exited, except
-    /// those of servers that were still connecting: they have been killed.
+    /// The names of removed and changed servers. The processes of these servers have exited. If a
+    /// server was still connecting, its process has been killed, but may not have exited yet.
     pub removed: Vec<String>,
     /// The names of servers that keep running, and of entries that were not launched before and are
     /// not launched now.

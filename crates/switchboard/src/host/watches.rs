@@ -20,7 +20,7 @@ impl Host {
         .await
     }
 
-    /// All watches, in the order in which the watches were started.
+    /// All watches that have not ended, in the order in which they were started.
     pub fn watches(&self) -> Vec<Watch> {
         self.inner.watches.all()
     }

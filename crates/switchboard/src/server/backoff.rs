@@ -130,8 +130,9 @@ pub(crate) struct Backoff {
     attempts: u32,
     /// The times of recent crashes, oldest first. At most [`RetryPolicy::max_crashes`].
     crashes: VecDeque<Instant>,
-    /// The number of sessions that were closed because too many requests failed. Starts again after
-    /// a long session of this kind or an order to connect.
+    /// The number of sessions that were closed because too many requests failed. A session of this
+    /// kind that lasted at least [`RetryPolicy::crash_window`] sets the number to 1. An order to
+    /// connect sets it to 0.
     failed_sessions: u32,
 }
 

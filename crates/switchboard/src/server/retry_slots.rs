@@ -7,8 +7,8 @@
 //! to the next free time slot if its own slot is taken. A server that fails alone is never delayed
 //! beyond the delay that [`super::backoff`] computed.
 //!
-//! Invariant: at most nine attempts are due within any 100 ms, because a period of eight slots
-//! touches at most nine of them.
+//! Invariant: at most nine attempts are due within any 100 ms. This period has the length of eight
+//! slots, so it overlaps at most nine slots.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -23,7 +23,7 @@ pub(crate) enum Phase {
     Dormant,
     /// Disabled before it was ever started.
     Off {
-        /// Who disabled the server, and how to enable it.
+        /// Where the server was disabled. For a settings file, also how to enable it.
         reason: String,
     },
     /// Opening the connection, negotiating the version, or listing tools for the first time.

@@ -1,4 +1,4 @@
-//! Describes the difference between two snapshots. Shows at most [`MAX_LINES`] lines of them.
+//! Describes the difference between two snapshots: a summary, and at most [`MAX_LINES`] lines.
 //!
 //! Pure. Invariant: the time is bounded by the size of the texts plus [`MAX_COMPARISONS`]. If the
 //! changed region needs more comparisons, all its old lines are shown as removed and all its new
