@@ -1,8 +1,9 @@
 //! The command line, defined with clap.
 //!
-//! Global options are accepted before and after the command. Both positions are parsed separately
-//! and merged: with clap's own global arguments, a list of values after the command would replace
-//! the list before the command, and a `--deny` could get lost.
+//! Global options are accepted before the command and, except by commands that print fixed text,
+//! after it. Both positions are parsed separately and merged: with clap's own global arguments, a
+//! list of values after the command would replace the list before the command, and a `--deny` could
+//! get lost.
 
 mod add;
 mod global;

@@ -68,7 +68,8 @@ pub(crate) struct EntryTarget {
     pub(crate) force: bool,
 }
 
-/// Corrects `add NAME npx -y foo`, where clap parses the command's options as options of `add`.
+/// Returns the corrected command line for `add NAME npx -y foo`, where clap parses the command's
+/// options as options of `add`.
 pub(crate) fn suggest_double_dash(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let (name, command) = rest.split_first()?;

@@ -1,4 +1,4 @@
-//! Options that every command accepts, before or after its name.
+//! Options that every command accepts before its name, and most commands also after it.
 
 use std::path::PathBuf;
 

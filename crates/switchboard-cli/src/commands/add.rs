@@ -1,7 +1,7 @@
 //! `add` and `add-json`: write a server entry to the file of a scope.
 //!
-//! Invariant: an invalid entry is never written, and values of variables and headers are never
-//! printed.
+//! Invariant: an invalid entry is never written, and literal values of variables and headers are
+//! never printed.
 
 mod entry;
 
@@ -23,8 +23,8 @@ use crate::render::style::Paint;
 use crate::render::{json, text};
 use crate::signals::Signals;
 
-/// Replaces variables that are not set while an entry is validated. The value is valid in every
-/// member of an entry, even at the start of a URL.
+/// The value of unset variables during the validation of an entry. It is valid in every member of
+/// an entry, even at the start of a URL.
 pub(super) const UNSET_PLACEHOLDER: &str = "https://unset";
 
 pub(crate) async fn run(
@@ -184,8 +184,8 @@ fn record_approval(
 }
 
 /// Whether both entries have the same content hash. The masked forms cannot be compared, because
-/// they are equal for different secrets. An entry with an unset variable has no hash and cannot be
-/// approved.
+/// they are equal for different secrets. An entry with an unset variable or an unreadable program
+/// has no hash and cannot be approved.
 fn has_same_content(found: &ServerEntry, typed: &ServerEntry) -> bool {
     typed.content_hash().is_some() && found.content_hash() == typed.content_hash()
 }

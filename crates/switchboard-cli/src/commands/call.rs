@@ -1,8 +1,8 @@
 //! `call TOOL`: calls one tool and prints the result.
 //!
 //! Starts only the server that owns the tool. Arguments are parsed before the server is started, so
-//! that syntax errors are reported immediately. They are coerced to the tool's schema after the
-//! start, when the schema is known.
+//! that syntax errors are reported immediately. The arguments are coerced to the tool's schema
+//! after the start, when the schema is known.
 
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ use crate::signals::Signals;
 use crate::tool_arguments::{ArgumentInput, coerce, parse, parse_object};
 use crate::tool_schema::ToolSchema;
 
-/// Maximum bytes of the arguments on stdin. A host rejects messages that are larger than this.
+/// Maximum bytes of the arguments on stdin.
 const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
 
 pub(crate) async fn run(
@@ -74,8 +74,8 @@ pub(crate) async fn run(
     })
 }
 
-/// Returns an error if an invalid settings file blocks all calls. Commands check this first, so
-/// that no server is started for a call that will be denied.
+/// Returns an error if an invalid settings file blocks all calls. Commands that send a request to a
+/// server check this first, so that no server is started for a request that will be denied.
 pub(super) fn require_usable_settings(servers: &LoadedServers) -> Result<(), Failure> {
     let Some(blocking) = servers.settings.blocking_errors.first() else {
         return Ok(());

@@ -58,7 +58,7 @@ pub(crate) async fn run(context: &Context, signals: &mut Signals) -> Result<Exit
 fn build_host(context: &Context) -> Result<HostBuilder, Failure> {
     let program = std::env::current_exe()?;
     let child = ServerConfig::stdio(program.to_string_lossy(), [DEMO_SERVER]);
-    // The demo server is not a config entry, so the managed policy has to be checked here.
+    // The demo server is not a config entry, so the managed profile has to be checked here.
     let profile = context.load_settings().policy.profile;
     profile.check(&child).map_err(|refusal| {
         Failure::new(Kind::Denied, format!("cannot run the demo: {refusal}")).hint(refusal.hint())
@@ -79,7 +79,7 @@ fn build_host(context: &Context) -> Result<HostBuilder, Failure> {
     Ok(host)
 }
 
-/// Runs the steps between start and shutdown. Returns the pids of all child processes.
+/// Runs all steps before the shutdown. Returns the pids of all child processes.
 async fn run_steps(
     host: &Host,
     report: &mut DemoReport<'_>,
@@ -227,7 +227,7 @@ async fn kill_and_reconnect(host: &Host, report: &mut DemoReport<'_>) -> Result<
     Ok(vec![first, second])
 }
 
-/// Prints the status changes of the child until it was disconnected and is connected again.
+/// Prints the status changes until the killed server is connected again.
 async fn report_until_reconnected(
     events: &mut Events,
     report: &DemoReport<'_>,

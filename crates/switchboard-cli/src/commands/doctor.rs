@@ -111,7 +111,8 @@ fn diagnose_server(
     })
 }
 
-/// Describes which of the server's tools a model can see, and the first problem of these tools.
+/// Counts the server's tools that a model can see. Also names the first tool that the catalog
+/// rejected, and the first tool that some model provider rejects.
 fn check_exposed_tools(
     entry: &ServerEntry,
     server: &ServerDetails,
@@ -154,7 +155,7 @@ fn check_exposed_tools(
     (outcome, parts.join("; "))
 }
 
-/// Counts the tools that the rules deny when they are called without arguments.
+/// Counts the tools whose calls without arguments the rules deny.
 fn count_denied(tools: &[&Arc<CatalogTool>], policy: &Policy) -> usize {
     let is_denied = |tool: &&&Arc<CatalogTool>| {
         let input = CallFacts {
@@ -179,7 +180,7 @@ impl DoctorReport<'_> {
         self.count_checks(Outcome::Failed)
     }
 
-    /// Counts the warnings of the environment and of servers without a failed step.
+    /// Counts the warnings of the environment and of the servers whose report is `ok`.
     fn warnings(&self) -> usize {
         let working = self.servers.iter().filter(|server| server.ok);
         let of_servers: usize = working.map(|server| server.steps.warnings()).sum();

@@ -93,7 +93,7 @@ pub(super) fn find_server<'a>(
     found
 }
 
-/// Checks that a server is enabled, valid and approved.
+/// Checks that a server is enabled, valid, approved and allowed by the administrator's policy.
 pub(super) fn require_launchable(
     entry: &ServerEntry,
     servers: &LoadedServers,

@@ -1,4 +1,5 @@
-//! `get NAME`: starts one server and prints its entry, handshake, tools, notes and stderr.
+//! `get NAME`: starts one server and prints its status, entry, handshake, number of tools, notes
+//! and stderr.
 
 use serde_json::{Map, Value};
 use switchboard::content::for_terminal;

@@ -1,7 +1,7 @@
 //! `import`: copies servers from the configs of other MCP clients.
 //!
-//! Prints the plan before it writes. Invariant: an existing entry is never replaced, and a server
-//! from project files is imported only with the user's consent.
+//! Prints the plan before it writes, except with `--json`. Invariant: an existing entry is never
+//! replaced, and a server from project files is imported only with the user's consent.
 
 mod report;
 

@@ -1,4 +1,5 @@
-//! `list`: starts all servers and prints a table with their status.
+//! `list`: starts all servers that may start and are not lazy, and prints a table with the status
+//! of every server.
 
 mod watch_mode;
 
@@ -107,7 +108,8 @@ fn render(
     if details.is_empty() {
         return NO_SERVERS.to_owned();
     }
-    // A narrow terminal drops all columns but status and name; `get` prints the rest.
+    // On a narrow terminal, columns are dropped in this order. Status and name are never dropped,
+    // and `get` prints the other values.
     let mut table = Table::new(1, Overflow::Truncate).droppable(&[3, 2, 5, 4]);
     let heading = ["  STATUS", "SERVER", "SCOPE", "TRANSPORT", "TOOLS", "TIME"];
     table.row(

@@ -1,7 +1,8 @@
 //! `policy test TOOL [ARGS]`: prints which permission rule decides on a call. Never calls the tool.
 //!
 //! Uses the cached tool listing of the server. If the listing does not have the tool, the server is
-//! started. If the server may not be started, the rules are matched against the tool's name only.
+//! started. If the server may not be started, the rules are matched without the tool's annotations
+//! and schema.
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ struct PolicyReport {
     notes: Vec<String>,
 }
 
-/// The parts of a tool that rules can match.
+/// What is known about the tool of the call.
 struct ToolFacts {
     tool: ToolId,
     annotations: ToolAnnotations,
@@ -81,7 +82,8 @@ pub(crate) async fn test(
     Ok(Exit::Ok)
 }
 
-/// Returns the tool from the cached listing of the server, or `None` if it is not in there.
+/// Returns the tool from the cached listing of the server, or `None` if the listing does not have
+/// the tool.
 fn cached_tool(name: &str, entry: &ServerEntry, context: &Context) -> Option<ToolFacts> {
     let tools = context.cached_tools(entry);
     let id = |tool: &ToolDefinition| ToolId::new(entry.name().clone(), tool.name.as_str());

@@ -68,7 +68,7 @@ fn render(listing: &Listing<Prompt>, console: &Console) -> String {
     table.render(console.columns, console.style)
 }
 
-/// Renders the arguments as typed; optional arguments are in brackets.
+/// Renders the arguments as the user has to type them; optional arguments are in brackets.
 pub(super) fn usage(arguments: &[PromptArgument]) -> String {
     let argument = |argument: &PromptArgument| {
         let name = for_terminal(&argument.name);

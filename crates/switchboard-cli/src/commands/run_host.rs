@@ -1,6 +1,7 @@
 //! Runs the work of a command with a host: starts the servers, waits for them, shuts the host down.
 //!
 //! Invariant: the host is shut down before the command returns, even after an error or a signal.
+//! Only a signal during the shutdown ends the shutdown early.
 
 use std::convert::Infallible;
 
@@ -15,9 +16,9 @@ use crate::render::progress::ProgressLine;
 use crate::render::{Console, format_count};
 use crate::signals::Signals;
 
-/// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A second
-/// signal ends the graceful shutdown early; servers that still run are killed when the process
-/// exits.
+/// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A signal
+/// during the graceful shutdown ends the shutdown early; servers that still run are killed when the
+/// process exits.
 pub(super) async fn run_with_host<T>(
     builder: HostBuilder,
     signals: &mut Signals,
@@ -64,7 +65,8 @@ async fn report_rate_limits(mut events: Events, console: &Console) -> Infallible
     std::future::pending().await
 }
 
-/// Waits until every server has connected or failed, and shows which ones are still starting.
+/// Waits until every server that starts with the host has connected or failed. Meanwhile shows
+/// which servers are still starting.
 pub(super) async fn wait_until_started(host: &Host, console: &Console) {
     let mut events = host.events();
     let line = ProgressLine::start(console, "");

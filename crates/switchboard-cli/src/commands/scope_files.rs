@@ -48,8 +48,8 @@ pub(super) fn entries_named(name: &str, context: &Context) -> Vec<ScopedEntry> {
     SCOPES.into_iter().filter_map(of_scope).collect()
 }
 
-/// Returns the names of the servers in all scopes, and the problems of files that could not be
-/// read.
+/// Returns the names of the servers in all scopes, and the problems that belong to no single
+/// server, such as an unreadable file.
 pub(super) fn all_names(context: &Context) -> (Vec<String>, Vec<Diagnostic>) {
     let mut names = Vec::new();
     let mut broken = Vec::new();

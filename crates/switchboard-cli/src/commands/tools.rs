@@ -68,7 +68,8 @@ fn exit_code(host: &Host) -> Exit {
     }
 }
 
-/// Prints a line for each server whose tools are missing from the list.
+/// Prints a line for each server whose tools are missing from the list, and the notes of all
+/// servers.
 fn report_failures(host: &Host, servers: &LoadedServers, console: &Console) {
     let entries = &servers.loaded.config.servers;
     for server in entries

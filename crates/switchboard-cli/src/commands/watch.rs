@@ -151,7 +151,7 @@ fn start_message(watch: &switchboard::watch::Watch) -> String {
     )
 }
 
-/// Prints events until `--count` changes were printed.
+/// Prints events until `--count` changes were printed or the watch cannot recover from an error.
 async fn print_events(host: &Host, args: &WatchArgs, console: &Console) -> Result<Exit, Failure> {
     let mut left = args.count;
     let mut events = host.events();
@@ -197,7 +197,7 @@ fn report_server_status(event: &Event, console: &Console) {
 }
 
 /// Returns an error if the watch cannot recover: a rule denies the calls, the first request failed,
-/// or the host gave up on the server.
+/// the host gave up on the server, or the watch ended.
 fn find_fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
     match event.change {
         WatchChange::NotPermitted => {

@@ -1,5 +1,5 @@
 //! `why TOOL`: checks every step from the server's config entry to the permission rule of one tool,
-//! and shows the first failed step.
+//! and shows the outcome of each step.
 
 use serde::Serialize;
 use serde_json::Map;

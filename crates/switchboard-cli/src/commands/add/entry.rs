@@ -235,7 +235,8 @@ fn pairs(
     typed.iter().map(pair).collect()
 }
 
-/// Inserts `given` under `key`, and rejects names that occur twice in `given` and `hidden`.
+/// Inserts `given` under `key`. Rejects a name that occurs more than once in `given` and `hidden`
+/// together.
 fn insert_pairs(
     entry: &mut Map<String, Value>,
     key: &str,

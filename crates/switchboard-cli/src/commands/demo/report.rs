@@ -127,7 +127,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Formats a duration, in microseconds below one millisecond.
+/// Formats a duration. Durations shorter than a millisecond are formatted in microseconds.
 pub(super) fn short_time(time: Duration) -> String {
     match time.as_micros() {
         micros @ 0..1000 => format!("{micros} µs"),

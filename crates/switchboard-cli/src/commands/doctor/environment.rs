@@ -63,7 +63,8 @@ pub(super) fn run_checks(
     checks
 }
 
-/// Reports settings that block all calls, and config files that could not be read.
+/// Reports settings that block all calls, and config problems that belong to no single server, such
+/// as an unreadable file.
 fn files(servers: &LoadedServers) -> Vec<Check> {
     let blocking = servers.settings.blocking_errors.iter().map(|blocking| {
         let message = format!("all calls are blocked: {}", one_line(&blocking.problem));
@@ -155,7 +156,8 @@ fn certificates(context: &Context) -> Vec<Check> {
     .collect()
 }
 
-/// Reports servers whose names have the same server part up to case, and so look alike to a model.
+/// Reports servers that look alike to a model: ignoring case, their tools have the same server part
+/// in `mcp__server__tool`.
 fn name_clashes(entries: &[ServerEntry]) -> Vec<Check> {
     let mut by_part: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for entry in entries {

@@ -70,10 +70,10 @@ async fn run_loop(
 /// Prints the server table, and keeps what it printed last to detect changes.
 struct LiveTable {
     console: Console,
-    /// Overwrites the previous table. `None` if the output is JSON or no terminal: each table is
-    /// then printed below the previous one.
+    /// Overwrites the previous table. `None` if the output is JSON, or if the terminal cannot be
+    /// redrawn. Each table is then printed below the previous one.
     redraw: Option<Redraw>,
-    /// The table printed last. Always `None` if `redraw` is set.
+    /// The last table that was printed without `redraw`.
     printed: Option<String>,
     /// The config problems that existed at the previous call of `report_new`.
     reported: Vec<Diagnostic>,
