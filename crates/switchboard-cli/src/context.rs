@@ -1,8 +1,8 @@
 //! Everything one command needs: environment, directories, config, trust, settings, console.
 //!
-//! The library crates read none of these themselves; the commands pass them on from here.
-//! Invariant: an invalid environment variable leads to a warning, not to an error; only a missing
-//! home or current directory is fatal.
+//! The library crates do not look for any of these; the commands pass them on from here. Invariant:
+//! an invalid environment variable leads to a warning, not to an error. Only a missing home or
+//! current directory and a relative `HOME` are fatal.
 
 mod host_builder;
 
@@ -205,8 +205,9 @@ impl Context {
         self.flags.trust_project
     }
 
-    /// Loads the config. If `--mcp-config` is unusable or no valid entry is left, prints the
-    /// problems and returns an error. Otherwise the command decides which problems to print.
+    /// Loads the config. If `--mcp-config` is unusable, or if the config has problems and no
+    /// entries, prints the problems and returns an error. Otherwise the command decides which
+    /// problems to print.
     pub(crate) fn load_servers(&self) -> Result<LoadedServers, Failure> {
         let loaded = load_config(&self.flags, &self.variables, &self.scope_paths());
         let unusable_source = loaded.diagnostics.iter().any(|diagnostic| {
@@ -365,8 +366,8 @@ impl LoadedServers {
         self.loaded.diagnostics.iter().chain(settings).collect()
     }
 
-    /// Prints the problems of the config files and of this entry. Does not print the problems of
-    /// other entries.
+    /// Prints the problems of this entry, of the config files and of the settings files. Does not
+    /// print the problems of other entries.
     pub(crate) fn diagnose_one(&self, entry: &ServerEntry, console: &Console) {
         for diagnostic in &self.loaded.diagnostics {
             if diagnostic

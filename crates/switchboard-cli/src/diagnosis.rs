@@ -135,8 +135,8 @@ impl Diagnosis {
         diagnosis
     }
 
-    /// Adds the result of a step. If a previous step failed, `NotReached` is recorded instead of
-    /// `outcome`.
+    /// Adds the result of a step. If a previous step failed or was not reached, `NotReached` is
+    /// recorded instead of `outcome`.
     pub(crate) fn push(&mut self, step: Step, outcome: Outcome, message: impl Into<String>) {
         self.push_timed(step, outcome, message, None);
     }

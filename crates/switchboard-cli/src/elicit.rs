@@ -1,8 +1,8 @@
 //! Shows elicitations of servers on the terminal: forms to fill in, URLs to open.
 //!
 //! Text from the server is printed behind a `│`, so that it cannot pass for output of this program.
-//! Ctrl-C and Ctrl-D cancel the elicitation, not the command. Invariant: nothing is sent to a
-//! server that the user has not seen and confirmed.
+//! Ctrl-C and Ctrl-D cancel the elicitation, and only if repeated the command (see
+//! [`MAX_CANCELLED`]). Invariant: a server receives only content that the user has confirmed.
 
 mod field;
 mod form;
@@ -81,8 +81,8 @@ impl ElicitPrompt {
     }
 
     /// Counts elicitations that the user cancelled without typing a line; any other elicitation
-    /// resets the count. The command is interrupted when [`MAX_CANCELLED`] of them occur within
-    /// [`CANCEL_WINDOW`].
+    /// resets the count. When [`MAX_CANCELLED`] elicitations were cancelled like this within
+    /// [`CANCEL_WINDOW`], the command is interrupted.
     fn count_cancelled(&self, question: &OpenQuestion, is_cancelled: bool) {
         let now = Instant::now();
         let mut cancelled = lock(&self.cancelled);

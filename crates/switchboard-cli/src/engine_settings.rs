@@ -32,7 +32,7 @@ pub(crate) const RULE_VALIDATOR: RuleValidator = RuleValidator {
 const ALL_MCP_TOOLS: &str = "mcp__*";
 
 /// The rules of all settings files. Allow rules of the project apply only to `trusted_servers`, the
-/// project servers that may run. They never apply to the user's own servers.
+/// project servers that may run, and never to the user's own servers.
 pub(crate) fn rules(settings: &Settings, trusted_servers: &[ServerName]) -> Vec<Rule> {
     let deny_all = settings.blocking_errors.iter().map(deny_all_rule);
     let written = settings.rules(ProjectRules::All).map(|setting| {
@@ -64,7 +64,7 @@ fn deny_all_rule(error: &BlockingError) -> Result<Rule, InvalidPattern> {
     Ok(rule)
 }
 
-/// Says that all calls are blocked because of this error.
+/// Describes the error of a settings file, as the reason why all calls are blocked.
 pub(crate) fn settings_error(error: &BlockingError) -> String {
     format!("invalid settings: {}", error.problem.message)
 }
@@ -132,7 +132,7 @@ pub(crate) fn deadlines(settings: &Settings, from_env: impl Fn(&str) -> Option<u
 }
 
 /// Builds a hint that names the setting which raises a limit or deadline. `bound` is a field name
-/// of `Limits` or `Deadlines`. `None` if there is no such setting.
+/// of `Limits` or `Deadlines`. `None` if no setting can raise it.
 pub(crate) fn raise_hint(bound: &str, file: &Path) -> Option<String> {
     if bound == "json_depth" {
         // The default of `json_depth` is also the maximum.

@@ -1,7 +1,7 @@
 //! Errors of commands: kind, message, hint, exit code.
 //!
-//! Exit codes are defined only here. The hint of an error is a command to run or a short
-//! instruction.
+//! The exit codes of commands are defined only here; for a usage error, clap exits with the same
+//! code. The hint of an error is a command to run or a short instruction.
 
 use std::io;
 use std::process::ExitCode;
@@ -168,7 +168,7 @@ impl Failure {
         self
     }
 
-    /// Prints this error as one JSON line, for commands that print JSON lines.
+    /// Makes `--json` print this error on one line, for commands that print JSON lines.
     pub(crate) fn with_json_line(mut self) -> Self {
         self.0.is_json_line = true;
         self

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Finds the executable file that `command` would start. A `command` with a `/` is relative to
-/// `directory`, the working directory of the child. Any other `command` is searched in `path`.
+/// Finds the executable file that `command` would start. A `command` with a `/` is a path; if it is
+/// relative, it is relative to `directory`, the working directory of the child. Any other `command`
+/// is searched in `path`.
 pub(crate) fn find(command: &str, path: Option<&str>, directory: &Path) -> Option<PathBuf> {
     if command.contains('/') {
         let file = directory.join(command);

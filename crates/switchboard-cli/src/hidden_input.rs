@@ -60,7 +60,7 @@ pub(crate) async fn read_all(signals: &mut Signals) -> Result<String, Failure> {
     signals.until_signal(read).await
 }
 
-/// Turns terminal echo off until it is dropped.
+/// Keeps terminal echo off until this value is dropped.
 struct EchoOff {
     before: Termios,
 }

@@ -19,7 +19,7 @@ use crate::permission_prompt::PermissionPrompt;
 pub(crate) struct CliInteraction {
     /// Asks for permission; `None` in commands that call no tool.
     pub(crate) permission: Option<PermissionPrompt>,
-    /// Shows elicitations; `None` if no person can be asked.
+    /// Shows elicitations; `None` if no person can be asked or elicitation is turned off.
     pub(crate) elicit: Option<ElicitPrompt>,
     /// The MCP roots that servers may request: the project directory.
     pub(crate) roots: Vec<Root>,

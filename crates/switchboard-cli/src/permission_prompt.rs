@@ -1,8 +1,9 @@
 //! Asks the user for permission to call a tool.
 //!
 //! The question shows the server, the tool's raw name, the exact arguments and the tool's
-//! annotations. Any answer but a clear yes denies the call. "Always" allows the call and saves a
-//! rule; the output names the rule and its file.
+//! annotations. Only a clear yes or "always" allows the call. An unclear answer repeats the
+//! question, and any other answer denies the call. "Always" also saves a rule; the output names the
+//! rule and its file.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};

@@ -1,6 +1,7 @@
 //! Creates output files that only their owner can read: logs and traces.
 //!
-//! Invariant: no symbolic link is followed, except in `/dev` and `/proc`.
+//! Invariant: if the output file is a symbolic link, the link is not followed, except in `/dev` and
+//! `/proc`.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;

@@ -1,7 +1,8 @@
 //! Environment variables, arguments and directories of this process.
 //!
 //! Does not parse command-line options: the callers pass the two options that decide which config
-//! files are read as a [`ConfigSelection`]. Invariant: only this module reads the environment.
+//! files are read as a [`ConfigSelection`]. Invariant: no other module of this crate reads
+//! environment variables itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -18,8 +19,8 @@ use crate::server_cache::FileServerCache;
 /// Environment variables and command-line arguments.
 #[derive(Debug)]
 pub(crate) struct ProcessEnv {
-    /// The variables whose name and value are UTF-8. The others are left out: neither this program
-    /// nor a config file can name them.
+    /// The variables whose name and value are UTF-8. The others are left out, because config
+    /// values and messages are text.
     pub(crate) variables: BTreeMap<String, String>,
     /// The arguments after the program's name.
     pub(crate) argv: Vec<String>,
@@ -30,7 +31,7 @@ pub(crate) struct ProcessEnv {
 pub(crate) struct ConfigSelection {
     /// Values of `--mcp-config`: paths or JSON text.
     pub(crate) mcp_config: Vec<String>,
-    /// Whether `--strict-mcp-config` excludes every other source.
+    /// Whether `--strict-mcp-config` excludes the files of the local, project and user scopes.
     pub(crate) strict: bool,
 }
 

@@ -74,7 +74,8 @@ impl ProcessGuard {
         }
     }
 
-    /// `None` if the platform has no subreapers.
+    /// `None` if this process could not become a subreaper, for example because the platform has no
+    /// subreapers.
     pub(crate) fn subreaper(&self) -> Option<Subreaper> {
         self.subreaper.clone()
     }

@@ -1,4 +1,4 @@
-//! Prints results to stdout and everything else to stderr.
+//! Prints results to stdout and everything else to stderr. With `--json`, errors go to both.
 //!
 //! Invariant: text from servers and files is sanitized before it reaches a terminal. If stdout is
 //! closed, no error is printed; only the exit code reports it.

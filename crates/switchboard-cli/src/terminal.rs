@@ -18,8 +18,8 @@ use tokio::sync::OwnedMutexGuard;
 pub(crate) use line_input::{Echo, LineInput, TerminalModes, Typed, disable_stop_keys};
 
 /// Maximum bytes of stderr output that are deferred while a question is open: the user may take
-/// long to answer, and servers may log much. Above the limit, later messages are dropped; the first
-/// ones usually show the cause of a failure.
+/// long to answer, and servers may log much. When a message does not fit, that message and all
+/// later ones are dropped; the first ones usually show the cause of a failure.
 const MAX_DEFERRED_BYTES: usize = 64 * 1024;
 
 /// Coordinates questions, progress lines and output to stderr on the terminal. Clones share the

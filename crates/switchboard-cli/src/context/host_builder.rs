@@ -22,8 +22,8 @@ use crate::logging;
 use crate::network;
 use crate::permission_prompt::PermissionPrompt;
 
-/// Capacity of the event channel, in events. Readers that lag behind reread the state. The buffer
-/// is allocated when the host starts, so a larger capacity slows every command down.
+/// Default capacity of the event channel, in events. Readers that lag behind reread the state. The
+/// buffer is allocated when the host starts, so a larger capacity slows every command down.
 const EVENT_BACKLOG: usize = 128;
 
 /// Estimated number of bytes of text per model token.
@@ -202,7 +202,7 @@ impl Context {
     }
 }
 
-/// Whether the server is reached over the network. An entry without a valid type counts as local.
+/// Whether the server is reached over the network. The server of an invalid entry counts as local.
 fn is_remote(entry: &ServerEntry) -> bool {
     let kind = entry.kind_name();
     kind.is_some_and(|kind| !matches!(kind, "stdio" | "sdk"))

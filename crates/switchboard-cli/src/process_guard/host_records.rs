@@ -39,7 +39,8 @@ enum RecordState {
     Stale(HostRecord),
     /// The content is not a record, or is from before the last boot. The file is removed.
     Invalid,
-    /// The record of a running host, or a file that no host of this user wrote. The file is kept.
+    /// The record of a running host, a new empty file whose record may follow, or a file that no
+    /// host of this user wrote. The file is kept.
     Other,
 }
 

@@ -1,7 +1,7 @@
 //! Spinner and progress bar on stderr.
 //!
-//! Nothing is drawn if stderr is no terminal. Invariant: a line is erased when its [`ProgressLine`]
-//! is dropped.
+//! Nothing is drawn with `--quiet`, or if stderr is no terminal that can redraw lines. Invariant: a
+//! line is erased when its [`ProgressLine`] is dropped.
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Tables with aligned columns, and lines of text between the rows.
 //!
-//! On a narrow terminal one column shrinks: it is truncated or wrapped. If that is not enough,
-//! droppable columns are omitted. Invariant: a row fits the terminal unless the remaining columns
-//! leave less than [`MIN_WIDTH`] for the shrinkable one.
+//! On a narrow terminal one column shrinks: it is truncated or wrapped. Before it shrinks to less
+//! than [`PREFERRED`], droppable columns are omitted. Invariant: a row fits the terminal, unless
+//! the remaining columns leave less than [`MIN_WIDTH`] for the shrinkable one, or a wrapped word is
+//! too long for its column.
 
 use super::style::{Paint, Style};
 use super::text::{truncate, width, wrap};

@@ -197,7 +197,7 @@ pub(crate) fn format_thousands(number: usize) -> String {
     text
 }
 
-/// Quotes a word for a shell if needed.
+/// Quotes a word for a shell if needed. References such as `${TOKEN}` are not quoted.
 pub(crate) fn quote_for_shell(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,${}".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {

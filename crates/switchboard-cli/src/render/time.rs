@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Formats a duration: `340 ms` below one second, `2.5 s` otherwise.
+/// Formats a duration: `340 ms` if it is shorter than one second, `2.5 s` otherwise.
 pub(crate) fn format_duration(time: Duration) -> String {
     match time.as_millis() {
         millis @ 0..1000 => format!("{millis} ms"),
