@@ -93,7 +93,8 @@ async fn run() -> RunResult {
     result
 }
 
-/// Fails unless the server is connected and the session has the protocol version of the scenario.
+/// Fails unless the server is connected and the session has the protocol version of the scenario,
+/// if the scenario names one.
 fn check_connection(host: &Host, scenario: &Scenario) -> RunResult {
     let details = host.server_details(SERVER)?;
     if details.status.status != ConnectionStatus::Connected {

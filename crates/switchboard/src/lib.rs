@@ -111,8 +111,8 @@ pub mod network {
 }
 
 pub mod wire_tap {
-    //! A trait that receives the raw messages between the host and servers outside this process, for
-    //! logs and debugging.
+    //! A trait that receives the raw messages between the host and servers outside this process,
+    //! for logs and debugging.
 
     pub use switchboard_client::wire_tap::{Direction, WireTap};
 }

@@ -1,4 +1,4 @@
-//! Tool calls through the whole pipeline, with in-memory scripted servers on a paused clock.
+//! Tool calls through the whole pipeline, with in-memory scripted servers.
 
 #![allow(
     clippy::unwrap_used,

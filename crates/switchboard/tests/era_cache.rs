@@ -19,7 +19,7 @@ use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 async fn banner_before_first_response_is_tolerated() {
     let tag = unique_tag();
     // The banner has no line end. The first response follows on the same line, so the host cannot
-    // parse it and the response is lost.
+    // parse the line, and the response is lost.
     let script = Script::legacy()
         .tool("echo")
         .on_start([Step::bytes("Welcome> ")]);

@@ -1,6 +1,6 @@
 //! Threads that a host starts end when the host is dropped.
 //!
-//! The test counts all threads of its process, so this binary contains no other test.
+//! The test looks at all threads of its process, so this binary contains no other test.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

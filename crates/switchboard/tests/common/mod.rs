@@ -64,12 +64,13 @@ impl Connector for InMemory {
     }
 }
 
-/// Returns a builder whose rules allow every call.
+/// Returns a builder whose rules allow every call of an MCP tool.
 pub fn permissive() -> HostBuilder {
     Host::builder().rule(Rule::new(Action::Allow, "mcp__*").unwrap())
 }
 
-/// Starts a host with one scripted server named `s` and waits until it is connected.
+/// Starts a host with one scripted server named `s` and waits until the server is connected or has
+/// failed.
 pub async fn host_with(script: Script) -> (Host, MemoryServer) {
     let server = MemoryServer::new(script);
     let host = permissive()

@@ -28,8 +28,8 @@ const NAMES: [&str; 6] = ["ant", "bee", "cat", "dog", "eel", "fox"];
 /// The environment variable of each server process that holds the name and the version of the
 /// server.
 const SERVER_VARIABLE: &str = "SWITCHBOARD_TEST_SERVER";
-/// Simulated pause before a poll. Longer than the time that a file must stay unchanged before the
-/// poller reads it.
+/// Simulated pause before a poll that may read the file. Longer than the time that a file must stay
+/// unchanged before the poller reads it.
 const SETTLE_TIME: Duration = Duration::from_millis(150);
 
 #[test]

@@ -18,7 +18,7 @@ fn log(level: &str, data: &Value) -> Step {
     }
 }
 
-/// A server that declares the logging capability.
+/// A legacy server that declares the logging capability, or a modern server.
 fn server_with_logging(era: Era) -> Script {
     let capabilities = json!({"tools": {}, "logging": {}});
     let info = json!({"name": "s", "version": "1"});

@@ -40,7 +40,7 @@ async fn add(pair: Pair) -> ToolResult<Sum> {
     })
 }
 
-/// A host with this server under the name `s`, connected.
+/// Starts a host in which `server` has the name `s`, and waits until the server is connected.
 async fn host_of(server: InProcessServer) -> Host {
     let host = permissive().in_process_server("s", server).start().unwrap();
     host.wait_for(Readiness::All).await;

@@ -54,8 +54,8 @@ fn change_of(event: &WatchEvent) -> (WatchChange, &str, Option<&str>) {
 
 const CHANGED_ONCE: WatchChange = WatchChange::Changed { times: 1 };
 
-/// An in-process server whose tool `look` returns a text. A text that begins with `error: ` makes
-/// the tool fail.
+/// An in-process server whose tool `look` returns a text. If the text begins with `error: `, the
+/// server responds with a JSON-RPC error instead.
 #[derive(Clone, Default)]
 struct TextServer {
     text: Arc<Mutex<String>>,
