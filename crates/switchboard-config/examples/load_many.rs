@@ -1,4 +1,5 @@
-//! Measures loading of 500 servers from five files, one per scope and one from the command line.
+//! Measures loading of 500 servers from five files: one each for the managed, command-line, local,
+//! project and user scope.
 //!
 //! ```sh
 //! cargo run --release -p switchboard-config --example load_many

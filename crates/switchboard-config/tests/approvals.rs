@@ -94,7 +94,8 @@ impl ApprovalFixture {
     }
 }
 
-/// A stdio and a remote entry with all keys.
+/// A stdio and a remote entry. Each contains every key whose change needs a new approval, except
+/// the keys that are invalid for its transport.
 fn full_entries() -> [Value; 2] {
     [
         json!({
@@ -116,7 +117,8 @@ fn full_entries() -> [Value; 2] {
     ]
 }
 
-/// Small changes of a value: other text, other order, one item more or less, removed.
+/// Small changes of a value: other text, an inverted flag, another order, an added, changed or
+/// renamed member, or no members at all.
 fn mutations(value: &Value) -> Vec<Value> {
     match value {
         Value::String(text) => vec![
@@ -584,7 +586,7 @@ fn unreadable_program_cannot_be_approved() {
     let program = fs::File::options()
         .write(true)
         .open(fixture.project().join("run"));
-    // A sparse file above the read limit.
+    // A sparse file that is larger than the read limit.
     program.unwrap().set_len(1 << 40).unwrap();
     let entry = fixture.entry(&json!({ "command": "./run" }));
     let outcome = fixture

@@ -1,4 +1,5 @@
-//! Property tests of edits: only the edited member changes, and no other byte.
+//! Property tests of edits: only the edited member changes, and the commas and whitespace around
+//! it.
 
 #![expect(
     clippy::unwrap_used,
@@ -124,7 +125,7 @@ fn document() -> impl Strategy<Value = (Value, String)> {
     })
 }
 
-/// Parses the text with another parser.
+/// Parses the text to a value, without the editor.
 fn read(text: &str) -> Value {
     fn convert(value: JsonValue<'_>) -> Value {
         match value {
@@ -180,7 +181,7 @@ fn insertion<'a>(longer: &'a str, shorter: &str) -> Option<&'a str> {
     (before + behind == shorter.len()).then(|| &longer[before..longer.len() - behind])
 }
 
-/// Like [`one_stretch`], but ignores one comma elsewhere.
+/// Like [`insertion`], but ignores one comma elsewhere.
 fn insertion_ignoring_comma(longer: &str, shorter: &str) -> Option<String> {
     let commas = longer.match_indices(',').map(|(index, _)| index);
     let without = commas.map(|at| format!("{}{}", &longer[..at], &longer[at + 1..]));

@@ -47,7 +47,8 @@ fn load_named(path: &Path) -> LoadedConfig {
     })
 }
 
-/// Name, scope and command of each entry, with the project trusted.
+/// Name, scope and command of each entry, with the project trusted. If an entry may not start, the
+/// reason is returned instead of the command.
 fn summary(loaded: &LoadedConfig) -> Vec<(String, Scope, String)> {
     let command = |decision| match decision {
         LaunchDecision::Launch(spec) => spec.masked_entry().as_object()["command"]
