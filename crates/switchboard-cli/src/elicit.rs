@@ -1,7 +1,7 @@
 //! Shows elicitations of servers on the terminal: forms to fill in, URLs to open.
 //!
 //! Text from the server is printed behind a `│`, so that it cannot pass for output of this program.
-//! Ctrl-C and Ctrl-D cancel the elicitation, and only if repeated the command (see
+//! Ctrl-C and Ctrl-D cancel the elicitation. Only repeated cancelling interrupts the command (see
 //! [`MAX_CANCELLED`]). Invariant: a server receives only content that the user has confirmed.
 
 mod field;

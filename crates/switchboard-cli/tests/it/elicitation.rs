@@ -458,7 +458,7 @@ async fn line_typed_between_questions_answers_nothing() {
     assert!(!cli.sandbox.project().join("opened").exists());
 }
 
-/// Starts the call on a terminal where `program` is `xdg-open`.
+/// Starts the call on a terminal. The script `program` is installed as `xdg-open`.
 fn with_browser(cli: &TestCli, program: &str) -> Terminal {
     cli.sandbox.write_executable("bin/xdg-open", program);
     let mut command = cli.terminal_command(&CALL);

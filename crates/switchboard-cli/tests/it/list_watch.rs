@@ -11,7 +11,7 @@ use switchboard_testkit::{assert_no_process_left, processes_with_tag};
 
 use crate::support::{Entry, TestCli, echo_server, entry};
 
-/// A running command with `--watch`, and the lines of its stdout.
+/// A running `list --watch` or `watch`, and the lines of its stdout.
 pub(crate) struct Watching {
     child: Child,
     lines: Receiver<String>,

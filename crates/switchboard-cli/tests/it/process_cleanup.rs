@@ -137,7 +137,8 @@ fn tree() -> Script {
         .on("tools/call t", [Step::count("called"), Step::Hang])
 }
 
-/// Whether the server completes the handshake. A server that hangs before is never called.
+/// Whether the server completes the handshake. A server that hangs in the handshake is never
+/// called.
 enum Startup {
     Connects,
     Hangs,

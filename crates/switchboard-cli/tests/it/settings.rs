@@ -134,8 +134,8 @@ async fn broken_settings_block_all_calls() {
     );
     let output = cli.run(&["list", "--json"]).await;
     assert_eq!(output.json()["diagnostics"][0]["origin"]["line"], 3);
-    // Commands check for invalid settings before they start a server. Independently of that, a rule
-    // of the host denies every call.
+    // `call` checks for invalid settings before it starts a server. Independently of this check, a
+    // rule of the host denies every call.
     let output = cli.run(&["why", "mcp__ant__echo"]).await;
     assert!(
         output.stdout.contains("denied: invalid settings"),

@@ -18,7 +18,7 @@ use crate::support::TestCli;
 const SECRET: &str = "hush-hush-hush";
 
 /// A cloned repository that tries to attack. Three things detect a success: a marker file that
-/// programs of the clone create, a listener that its URLs point to, and a secret in the
+/// programs of the clone create, a listener that URLs of the clone point to, and a secret in the
 /// environment.
 struct UntrustedClone {
     cli: TestCli,

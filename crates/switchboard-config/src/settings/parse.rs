@@ -1,8 +1,9 @@
 //! Parses one settings file.
 //!
 //! An invalid value is reported and then treated as absent, so that one run reports all problems.
-//! Invariant: a problem in a restriction is an error. Exceptions are warnings: a problem in a
-//! limit, because the default applies then, and a key that only managed settings may contain.
+//! Invariant: a problem in a restriction is an error. A managed-only key in another file is a
+//! warning, because the key has no effect there. A problem in a limit is a warning, because the
+//! default applies then.
 
 use std::ops::RangeInclusive;
 
