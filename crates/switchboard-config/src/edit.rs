@@ -5,8 +5,8 @@
 //! of `jsonc_parser` is not used for edits, because it reformats blank lines and one-line objects
 //! around the changed member.)
 //!
-//! Invariants: a file with syntax errors is never written. Writes are atomic, editors that take the
-//! lock are serialized, and concurrent changes by other programs are detected and rejected.
+//! Invariants: a file with syntax errors is never written. Writes are atomic, and editors that take
+//! the lock are serialized. If another program changed the file in the meantime, saving fails.
 
 mod document;
 mod format;

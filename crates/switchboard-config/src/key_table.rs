@@ -61,7 +61,8 @@ pub struct Key {
     pub expands: Expands,
     /// Whether a change of the value in a project's entry requires a new approval.
     pub approval: ApprovalEffect,
-    /// Whether literal values are masked in output.
+    /// Whether literal values are masked in output. The review before an approval masks only values
+    /// that look like secrets.
     pub masking: Masking,
 }
 

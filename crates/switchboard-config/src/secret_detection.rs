@@ -2,8 +2,9 @@
 //!
 //! A [`MaskedEntry`](crate::MaskedEntry) masks all literal values of `env` and `headers` without
 //! detection. Detection is for arguments and URLs, most of which may be shown, for the fields that
-//! a user reviews before an approval, for the output of servers, and for the warning about secrets
-//! in a project's file. A value made only of references such as `${TOKEN}` is never a secret.
+//! a user reviews before an approval, for variables whose values are masked when a server repeats
+//! them, and for the warning about secrets in a project's file. A value made only of references
+//! such as `${TOKEN}` is never a secret.
 
 use std::ops::Range;
 

@@ -31,7 +31,8 @@ pub(crate) fn nearest_key(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns true if literal values of this key are masked in all output.
+/// Returns true if literal values of this key are masked in snippets and in a
+/// [`MaskedEntry`](crate::MaskedEntry).
 pub(crate) fn is_secret_key(key: &str) -> bool {
     let known = entry_key(key).or_else(|| entry_key(nearest_key(key)?));
     known.is_none_or(|key| key.masking == Masking::Masked)

@@ -2,8 +2,9 @@
 //! approved file.
 //!
 //! Resolution works like the engine's: with the `PATH` and the working directory of the child. Only
-//! programs that belong to the project are read. Invariant: a program that the project can change
-//! without changing its entry is never [`ProgramLocation::Elsewhere`].
+//! programs that belong to the project are read: those in the project or its git repository, and
+//! those given by a relative path. Invariant: a program that the project can change without
+//! changing its entry is never [`ProgramLocation::Elsewhere`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -85,7 +86,8 @@ pub(super) enum ProgramLocation {
     Elsewhere,
     /// Outside of the project, reached by a symbolic link inside it.
     Linked,
-    /// In the project or given by a relative path; with the SHA-256 of its content.
+    /// In the project or its git repository, or given by a relative path; with the SHA-256 of its
+    /// content.
     InProject(String),
     /// The command is a path, and no file exists there. The project could create it at any time.
     Missing,

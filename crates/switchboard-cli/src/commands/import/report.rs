@@ -121,7 +121,7 @@ fn command_or_url(shown: &MaskedEntry) -> String {
     url.map_or_else(|| text::format_command_line(shown), str::to_owned)
 }
 
-/// Renders the lines below a server's row: entry, notes and warnings.
+/// Renders the lines below a server's row: entry, scope, hints and notes.
 fn details(server: &Planned<'_>, console: &Console) -> String {
     let mut full_entry = Vec::new();
     let mut lines = Vec::new();
