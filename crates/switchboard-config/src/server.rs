@@ -129,7 +129,8 @@ impl StdioConfig {
 /// Which environment variables a program inherits from the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum InheritEnv {
-    /// A fixed set without secrets, such as `PATH` and `HOME`.
+    /// The variables that programs need to run, such as `PATH`, `HOME`, the locale, proxies and
+    /// settings of package runners.
     #[default]
     Default,
     /// All variables.

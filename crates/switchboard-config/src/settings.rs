@@ -31,9 +31,11 @@ pub struct Settings {
     /// Servers disabled by any scope.
     pub disabled: Vec<DisabledServer>,
     limits: Vec<LimitValue>,
-    /// The administrator's server policy. It allows no server if the managed settings are unusable.
+    /// The administrator's server policy. If the managed settings cannot be read or contain an
+    /// error, it allows no server.
     pub policy: ServerPolicy,
-    /// One error per unusable settings file. If there is any, every call must be denied.
+    /// One error per settings file that cannot be read or contains an error. If there is any, every
+    /// call must be denied.
     pub blocking_errors: Vec<BlockingError>,
     /// All problems, ordered by scope.
     pub diagnostics: Vec<Diagnostic>,

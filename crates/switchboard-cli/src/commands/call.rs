@@ -74,8 +74,8 @@ pub(crate) async fn run(
     })
 }
 
-/// Returns an error if an invalid settings file blocks all calls. Commands that send a request to a
-/// server check this first, so that no server is started for a request that will be denied.
+/// Returns an error if an invalid settings file blocks all calls. `call`, `prompt`, `read` and
+/// `watch` check this first, so that no server is started for a request that will be denied.
 pub(super) fn require_usable_settings(servers: &LoadedServers) -> Result<(), Failure> {
     let Some(blocking) = servers.settings.blocking_errors.first() else {
         return Ok(());

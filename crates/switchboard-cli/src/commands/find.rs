@@ -38,7 +38,7 @@ pub(super) fn server_named<'a>(
     })
 }
 
-/// Returns the server whose name is the server part of `mcp__server__tool`.
+/// Returns the server that the server part of `mcp__server__tool` refers to.
 pub(super) fn server_of_tool<'a>(
     servers: &'a LoadedServers,
     tool: &str,

@@ -141,8 +141,8 @@ pub(super) fn names(list: Option<&RawMember>) -> Vec<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyMeaning {
     Type,
-    /// The program. Also accepts a list with the arguments, or an object with `path`, `args` and
-    /// `env`.
+    /// The program. Also accepts a list of the program and its arguments, or an object with `path`,
+    /// `args` and `env`.
     Command,
     Args,
     Env,

@@ -98,7 +98,8 @@ impl LaunchSpec {
     }
 
     /// Returns true if both specs start a server of the same name with the same config, regardless
-    /// of the file they come from. A reload keeps such a server running.
+    /// of the file they come from. A reload keeps such a server running, unless its project
+    /// directory changed.
     pub fn is_same_launch(&self, other: &Self) -> bool {
         self.name == other.name && self.config == other.config
     }
