@@ -28,6 +28,9 @@
 //! Invariant: everything that matches in exact mode also matches in broad mode.
 
 use std::borrow::Cow;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
@@ -88,70 +91,164 @@ impl ArgumentCondition {
         })
     }
 
-    pub(super) fn matches(&self, arguments: Option<&Map<String, Value>>, mode: MatchMode) -> bool {
-        let Some(arguments) = arguments else {
+    pub(super) fn matches(&self, arguments: &ComparedArguments<'_>, mode: MatchMode) -> bool {
+        let Some(members) = arguments.members else {
             return mode.is_broad();
         };
         match &self.selector {
-            ArgumentSelector::All => self.matches_json(arguments, mode),
-            ArgumentSelector::Value(keys) => match find_value(arguments, keys) {
-                None => false,
-                Some(value) if !is_small_enough(value) => mode.is_broad(),
-                Some(value) if mode.is_broad() => self.matches_any_form(value),
-                Some(value) => {
-                    self.glob.matches(&match_text(value))
-                        && (self.glob.is_literal() || !has_path_escape(value))
+            ArgumentSelector::All => match arguments.all(members) {
+                None => mode.is_broad(),
+                Some(all) => {
+                    self.glob.matches(&all.json)
+                        && (mode.is_broad() || self.glob.is_literal() || !all.has_path_escape())
                 }
+            },
+            ArgumentSelector::Value(keys) => match find_value(members, keys) {
+                None => false,
+                Some(value) => match arguments.value(value) {
+                    None => mode.is_broad(),
+                    Some(value) if mode.is_broad() => self.matches_any(value.forms()),
+                    Some(value) => {
+                        self.glob.matches(&value.text)
+                            && (self.glob.is_literal() || !value.has_path_escape())
+                    }
+                },
             },
         }
     }
 
-    fn matches_json(&self, arguments: &Map<String, Value>, mode: MatchMode) -> bool {
-        let mut budget = MAX_VALUE_BYTES;
-        if !members_are_within_budget(arguments, MAX_VALUE_DEPTH, &mut budget) {
-            return mode.is_broad();
+    fn matches_any(&self, forms: &[String]) -> bool {
+        forms.iter().any(|form| self.glob.matches(form))
+    }
+}
+
+/// The arguments of a call, with the texts that rules are compared with. Each text is built once for
+/// all rules, when the first rule needs it.
+pub(super) struct ComparedArguments<'a> {
+    /// `None` if the arguments of the call are not known.
+    members: Option<&'a Map<String, Value>>,
+    /// `None` if the arguments are too large.
+    all: OnceCell<Option<AllArguments<'a>>>,
+    /// The values that rules selected, by address. `None` if a value is too large.
+    values: RefCell<HashMap<*const Value, Option<Rc<SelectedValue<'a>>>>>,
+}
+
+/// All arguments of a call.
+struct AllArguments<'a> {
+    members: &'a Map<String, Value>,
+    json: String,
+    has_path_escape: OnceCell<bool>,
+}
+
+/// A value within the arguments of a call.
+struct SelectedValue<'a> {
+    value: &'a Value,
+    text: Cow<'a, str>,
+    forms: OnceCell<Vec<String>>,
+    has_path_escape: OnceCell<bool>,
+}
+
+impl<'a> ComparedArguments<'a> {
+    pub(super) fn new(members: Option<&'a Map<String, Value>>) -> Self {
+        Self {
+            members,
+            all: OnceCell::new(),
+            values: RefCell::default(),
         }
-        let has_no_path_escape = || {
-            let mut members = arguments.iter();
-            members.all(|(key, value)| !text_has_path_escape(key) && !has_path_escape(value))
-        };
-        self.glob.matches(&sorted_json(arguments))
-            && (mode.is_broad() || self.glob.is_literal() || has_no_path_escape())
     }
 
-    fn matches_any_form(&self, value: &Value) -> bool {
-        self.glob.matches(&match_text(value))
-            || match value {
-                Value::String(text) => self.matches_normalized(text),
-                Value::Number(number) => number
-                    .as_f64()
-                    .filter(|number| number.fract() == 0.0)
-                    .is_some_and(|number| self.glob.matches(&format!("{number:.0}"))),
-                Value::Array(items) => items.iter().any(|item| self.matches_any_form(item)),
-                Value::Object(members) => members.iter().any(|(key, member)| {
-                    self.glob.matches(key)
-                        || self.matches_normalized(key)
-                        || self.matches_any_form(member)
-                }),
-                Value::Null | Value::Bool(_) => false,
-            }
+    fn all(&self, members: &'a Map<String, Value>) -> Option<&AllArguments<'a>> {
+        let all = self.all.get_or_init(|| {
+            let mut budget = MAX_VALUE_BYTES;
+            let is_small = members_are_within_budget(members, MAX_VALUE_DEPTH, &mut budget);
+            is_small.then(|| AllArguments {
+                members,
+                json: sorted_json(members),
+                has_path_escape: OnceCell::new(),
+            })
+        });
+        all.as_ref()
     }
 
-    /// Whether the glob matches the text or any normalized form of it. Each form is derived from
-    /// the previous form.
-    fn matches_normalized(&self, text: &str) -> bool {
-        let trimmed = text.trim();
-        let decoded = percent_decode(trimmed);
-        let decoded = decoded.trim();
-        let with_slashes = decoded.replace('\\', "/");
-        let path = strip_file_scheme(&with_slashes);
-        let forms = [text, trimmed, decoded, &with_slashes, path];
-        forms.into_iter().enumerate().any(|(index, form)| {
-            let is_new = index == 0 || forms.get(index - 1) != Some(&form);
-            is_new
-                && (self.glob.matches(form)
-                    || normalize_path(form).is_some_and(|path| self.glob.matches(&path)))
+    fn value(&self, value: &'a Value) -> Option<Rc<SelectedValue<'a>>> {
+        let mut values = self.values.borrow_mut();
+        let selected = values.entry(std::ptr::from_ref(value)).or_insert_with(|| {
+            is_small_enough(value).then(|| {
+                Rc::new(SelectedValue {
+                    value,
+                    text: match_text(value),
+                    forms: OnceCell::new(),
+                    has_path_escape: OnceCell::new(),
+                })
+            })
+        });
+        selected.clone()
+    }
+}
+
+impl AllArguments<'_> {
+    fn has_path_escape(&self) -> bool {
+        *self.has_path_escape.get_or_init(|| {
+            let mut members = self.members.iter();
+            members.any(|(key, value)| text_has_path_escape(key) || has_path_escape(value))
         })
+    }
+}
+
+impl SelectedValue<'_> {
+    /// The forms of the value that broad mode compares.
+    fn forms(&self) -> &[String] {
+        self.forms.get_or_init(|| {
+            let mut forms = Vec::new();
+            add_forms(self.value, &mut forms);
+            forms
+        })
+    }
+
+    fn has_path_escape(&self) -> bool {
+        let has_escape = || has_path_escape(self.value);
+        *self.has_path_escape.get_or_init(has_escape)
+    }
+}
+
+/// Adds all forms of a value and of everything in it.
+fn add_forms(value: &Value, forms: &mut Vec<String>) {
+    forms.push(match_text(value).into_owned());
+    match value {
+        Value::String(text) => add_normalized(text, forms),
+        Value::Number(number) => {
+            let number = number.as_f64().filter(|number| number.fract() == 0.0);
+            forms.extend(number.map(|number| format!("{number:.0}")));
+        }
+        Value::Array(items) => {
+            for item in items {
+                add_forms(item, forms);
+            }
+        }
+        Value::Object(members) => {
+            for (key, member) in members {
+                add_normalized(key, forms);
+                add_forms(member, forms);
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// Adds a text and all its normalized forms. Each form is derived from the previous form.
+fn add_normalized(text: &str, forms: &mut Vec<String>) {
+    let trimmed = text.trim();
+    let decoded = percent_decode(trimmed);
+    let decoded = decoded.trim();
+    let with_slashes = decoded.replace('\\', "/");
+    let path = strip_file_scheme(&with_slashes);
+    let derived = [text, trimmed, decoded, &with_slashes, path];
+    for (index, form) in derived.into_iter().enumerate() {
+        let is_new = index == 0 || derived.get(index - 1) != Some(&form);
+        if is_new {
+            forms.push(form.to_owned());
+            forms.extend(normalize_path(form));
+        }
     }
 }
 

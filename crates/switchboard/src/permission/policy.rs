@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use switchboard_wire::mcp::ToolAnnotations;
 use switchboard_wire::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
 
+use super::arguments::ComparedArguments;
 use super::{Action, Decision, Reason, Rule, RuleDefinition};
 use crate::id::{ServerName, ToolId, WireName};
 
@@ -29,8 +30,14 @@ pub struct CallFacts<'a> {
 }
 
 /// The call that rules are compared with. Holds values that all rules need, computed once per call.
-pub(super) enum RuleSubject<'a> {
-    Tool {
+pub(super) struct RuleSubject<'a> {
+    pub(super) tool: SubjectTool<'a>,
+    pub(super) arguments: ComparedArguments<'a>,
+}
+
+/// The tool of a call that rules are compared with.
+pub(super) enum SubjectTool<'a> {
+    Mcp {
         tool: &'a CallFacts<'a>,
         /// The server part and the tool part of the wire name. `None` if they equal the names of
         /// the server and the tool.
@@ -38,7 +45,6 @@ pub(super) enum RuleSubject<'a> {
     },
     Local {
         name: &'a str,
-        arguments: Option<&'a Map<String, Value>>,
     },
 }
 
@@ -49,7 +55,10 @@ impl<'a> RuleSubject<'a> {
         } else {
             split_wire_name(tool.wire_name.as_str())
         };
-        Self::Tool { tool, wire_parts }
+        Self {
+            tool: SubjectTool::Mcp { tool, wire_parts },
+            arguments: ComparedArguments::new(tool.arguments),
+        }
     }
 }
 
@@ -104,8 +113,10 @@ impl Policy {
 
     /// Decides on a call of a local tool.
     pub fn decide_local(&self, name: &str, arguments: &Map<String, Value>) -> Decision {
-        let arguments = Some(arguments);
-        decision_of_first_match(self.first_match(&RuleSubject::Local { name, arguments }))
+        decision_of_first_match(self.first_match(&RuleSubject {
+            tool: SubjectTool::Local { name },
+            arguments: ComparedArguments::new(Some(arguments)),
+        }))
     }
 
     /// Returns the decision of the first rule that denies all tools of a server, if there is one.

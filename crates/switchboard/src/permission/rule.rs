@@ -10,7 +10,7 @@ use switchboard_wire::mcp::Hint;
 
 use super::arguments::ArgumentCondition;
 use super::pattern::{InvalidPattern, Pattern};
-use super::policy::{CallFacts, RuleSubject};
+use super::policy::{CallFacts, RuleSubject, SubjectTool};
 use super::{Action, Decision, Reason};
 use crate::id::ServerName;
 
@@ -173,25 +173,20 @@ impl Rule {
 
     pub(super) fn matches(&self, input: &RuleSubject<'_>) -> bool {
         let mode = self.action().match_mode();
-        let (matches, arguments) = match input {
-            RuleSubject::Local { name, arguments } => (
+        let matches = match &input.tool {
+            SubjectTool::Local { name } => {
                 self.servers.is_none()
                     && self.definition.hint.is_none()
-                    && self.pattern.matches_local_tool(name, mode),
-                *arguments,
-            ),
-            RuleSubject::Tool { tool, wire_parts } => (
+                    && self.pattern.matches_local_tool(name, mode)
+            }
+            SubjectTool::Mcp { tool, wire_parts } => {
                 self.applies_to_server(&tool.tool.server)
                     && self.hint_matches(tool)
-                    && self.pattern.matches_tool(tool, *wire_parts, mode),
-                tool.arguments,
-            ),
+                    && self.pattern.matches_tool(tool, *wire_parts, mode)
+            }
         };
-        matches
-            && self
-                .conditions
-                .iter()
-                .all(|condition| condition.matches(arguments, mode))
+        let mut conditions = self.conditions.iter();
+        matches && conditions.all(|condition| condition.matches(&input.arguments, mode))
     }
 
     pub(super) fn applies_to_server(&self, server: &ServerName) -> bool {
