@@ -48,6 +48,8 @@ pub struct Work {
     /// Number of calls before the measurement starts.
     pub warm_up: usize,
     pub calls: usize,
+    /// Number of further servers of the client that are not called. They run in its process.
+    pub idle_servers: usize,
 }
 
 impl Work {
@@ -60,6 +62,7 @@ impl Work {
             in_flight: 1,
             warm_up: calls / 10,
             calls,
+            idle_servers: 0,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod bombs;
 mod calls;
+mod growth;
 mod hostile;
 mod http;
 mod in_process;
@@ -136,6 +137,7 @@ impl CallKind {
             in_flight: self.in_flight,
             warm_up,
             calls,
+            idle_servers: 0,
         }
     }
 }
@@ -177,6 +179,7 @@ pub fn run(runner: &Runner, report: &mut Report, filter: &Filter) {
     shell::run(runner, report, filter);
     hostile::run(runner, report, filter);
     bombs::run(runner, report, filter);
+    growth::run(runner, report, filter);
 }
 
 /// Runs the job with the three clients alternately, `repeats` times.

@@ -50,6 +50,9 @@ async fn calls(work: &Work) -> Figures {
     let mut limits = Limits::default();
     limits.result_text_bytes = 16 * 1024 * 1024;
     let host = host_builder().limits(limits);
+    let host = (0..work.idle_servers).fold(host, |host, number| {
+        host.in_process_server(format!("idle{number}"), in_process::server())
+    });
     match work.transport {
         Transport::Stdio => {
             measure_calls(start(host.launch(server("neutral", []))).await, work).await

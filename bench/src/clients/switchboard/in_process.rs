@@ -16,9 +16,12 @@ struct EchoResult {
     message: String,
 }
 
-pub async fn calls(calls: usize) -> Figures {
+pub fn server() -> InProcessServer {
     let echo = |Arguments { message }: Arguments| async move { Ok(EchoResult { message }) };
-    let server = InProcessServer::new("echo", "1").tool("echo", "Returns its message", echo);
-    let host = super::start(super::host_builder().in_process_server("neutral", server)).await;
+    InProcessServer::new("echo", "1").tool("echo", "Returns its message", echo)
+}
+
+pub async fn calls(calls: usize) -> Figures {
+    let host = super::start(super::host_builder().in_process_server("neutral", server())).await;
     super::measure_calls(host, &Work::in_process(calls)).await
 }
