@@ -103,7 +103,8 @@ enum Command {
     Trust(WithGlobals<TrustArgs>),
     /// List tools
     ///
-    /// Lists the tools of all servers. PATTERN filters by substring or glob.
+    /// Lists the tools of all servers. PATTERN filters by substring or glob. A pattern that starts
+    /// with `mcp__NAME__` starts only the server NAME.
     Tools(WithGlobals<ToolsArgs>),
     /// Show a tool's description and arguments
     ///

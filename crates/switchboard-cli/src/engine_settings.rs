@@ -3,10 +3,11 @@
 //! Invariant: if a settings file is invalid, a rule denies every MCP tool. The reason of the rule
 //! names the problem.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
-use switchboard::limits::{Deadlines, Limits};
+use switchboard::limits::{Deadlines, Limits, default_start_concurrency};
 use switchboard::mcp::Hint;
 use switchboard::permission::{Action, InvalidPattern, Rule, RuleScope};
 use switchboard_config::{
@@ -98,6 +99,15 @@ fn rule_scope(scope: Scope) -> RuleScope {
         Scope::User => RuleScope::User,
         _ => RuleScope::Project,
     }
+}
+
+/// How many stdio servers start at the same time.
+pub(crate) fn start_concurrency(settings: &Settings) -> NonZeroUsize {
+    let default = default_start_concurrency();
+    let default_count = u64::try_from(default.get()).unwrap_or(u64::MAX);
+    let count = settings.limit("startConcurrency", None, default_count);
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    NonZeroUsize::new(count).unwrap_or(default)
 }
 
 /// Returns the limits from settings files, environment and defaults. `from_env` is the limit on

@@ -4,14 +4,20 @@
 //! command. An unreadable file counts as empty. A value that could not be written is requested from
 //! the server again in the next run.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+mod prune;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use switchboard::cache::ServerCache;
 use switchboard::mcp::{Era, Json, ToolDefinition};
+
+/// A larger tool listing is not stored. The next run requests it from the server again.
+const MAX_LISTING_BYTES: usize = 8 * 1024 * 1024;
 
 /// The server cache of the CLI: a directory with one JSON file per server.
 #[derive(Debug)]
@@ -37,8 +43,7 @@ impl FileServerCache {
 
     /// `None` if the key cannot be a file name.
     fn path(&self, key: &str) -> Option<PathBuf> {
-        let is_plain = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        is_plain.then(|| self.directory.join(format!("{key}.json")))
+        is_plain_key(key).then(|| self.directory.join(format!("{key}.json")))
     }
 
     fn read(&self, key: &str) -> Option<CachedServer> {
@@ -84,6 +89,24 @@ impl FileServerCache {
     }
 }
 
+fn is_plain_key(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Returns a lower bound of the size of the listing as JSON.
+fn min_listing_bytes(tools: &[ToolDefinition]) -> usize {
+    let tool_bytes = |tool: &ToolDefinition| {
+        let schemas = tool.input_schema.as_str().len()
+            + tool
+                .output_schema
+                .as_ref()
+                .map_or(0, |schema| schema.as_str().len());
+        let description = tool.description.as_ref().map_or(0, String::len);
+        tool.name.len() + description + schemas
+    };
+    tools.iter().map(tool_bytes).sum()
+}
+
 impl ServerCache for FileServerCache {
     fn era(&self, key: &str) -> Option<Era> {
         self.read(key)?.era
@@ -102,12 +125,19 @@ impl ServerCache for FileServerCache {
     }
 
     fn remember_tools(&self, key: &str, tools: &[ToolDefinition]) {
-        let Ok(listing) = serde_json::to_string(tools).and_then(|text| Json::parse(&text)) else {
-            return;
-        };
         let known = self.read(key).and_then(|cached| cached.tools);
-        if known.as_ref() != Some(&listing) {
-            self.change(key, |cached| cached.tools = Some(listing));
+        let text = (min_listing_bytes(tools) <= MAX_LISTING_BYTES)
+            .then(|| serde_json::to_string(tools).ok())
+            .flatten()
+            .filter(|text| text.len() <= MAX_LISTING_BYTES);
+        let listing = text.and_then(|text| Json::parse(&text).ok());
+        if known != listing {
+            self.change(key, |cached| cached.tools = listing);
+        } else if let Some(path) = self.path(key) {
+            // Files that were not confirmed for a long time are deleted.
+            let file = File::options().write(true).open(path);
+            file.and_then(|file| file.set_modified(SystemTime::now()))
+                .ok();
         }
     }
 }
@@ -115,6 +145,7 @@ impl ServerCache for FileServerCache {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Duration;
 
     use super::*;
 
@@ -155,6 +186,59 @@ mod tests {
         cache.remember_tools("k", &tools);
         assert_eq!(cache.tools("k"), Some(tools));
         assert_eq!(cache.era("k"), Some(Era::Modern));
+    }
+
+    fn tool(name: &str, description_bytes: usize) -> ToolDefinition {
+        let schema = Json::parse("{}").unwrap();
+        ToolDefinition::new(name, schema).description("x".repeat(description_bytes))
+    }
+
+    fn total_bytes(directory: &std::path::Path) -> u64 {
+        let files = fs::read_dir(directory).unwrap();
+        files
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .sum()
+    }
+
+    #[test]
+    fn large_listing_is_not_stored() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = FileServerCache::new(directory.path().to_owned());
+        cache.remember_tools("k", &[tool("small", 10)]);
+        let large: Vec<_> = (0..64)
+            .map(|index| tool(&format!("t{index}"), 1024 * 1024))
+            .collect();
+        cache.remember_tools("k", &large);
+        assert_eq!(cache.tools("k"), None, "the old listing is outdated");
+        assert!(total_bytes(directory.path()) < 1_000);
+    }
+
+    #[test]
+    fn old_and_excess_files_are_pruned() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = FileServerCache::new(directory.path().to_owned());
+        let day = Duration::from_secs(24 * 60 * 60);
+        for index in 0..10_u32 {
+            cache.remember_tools(&format!("k{index}"), &[tool("t", 1_000)]);
+            let path = directory.path().join(format!("k{index}.json"));
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_modified(SystemTime::now() - day * index).unwrap();
+        }
+        fs::write(directory.path().join("notes.txt"), "kept").unwrap();
+        assert_eq!(cache.prune(day * 6 + day / 2, u64::MAX).unwrap(), 3);
+        assert_eq!(cache.prune(day * 100, 4_500).unwrap(), 3);
+        let kept: Vec<_> = (0..10)
+            .map(|index| cache.tools(&format!("k{index}")).is_some())
+            .collect();
+        let expected: Vec<_> = (0..10).map(|index| index < 4).collect();
+        assert_eq!(kept, expected);
+        assert!(directory.path().join("notes.txt").exists());
+        cache.remember_tools("k3", &[tool("t", 1_000)]);
+        assert_eq!(
+            cache.prune(day / 2, u64::MAX).unwrap(),
+            2,
+            "k3 was confirmed"
+        );
     }
 
     #[test]

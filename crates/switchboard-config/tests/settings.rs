@@ -316,6 +316,20 @@ fn old_limit_names_are_accepted() {
 }
 
 #[test]
+fn project_can_only_lower_start_concurrency() {
+    let home = Home::new();
+    let loaded = |default| home.load().limit("startConcurrency", None, default);
+    assert_eq!(loaded(4), 4);
+    home.write(Scope::Project, r#"{"startConcurrency": 3}"#);
+    assert_eq!((loaded(4), loaded(2)), (3, 2));
+    home.write(Scope::User, r#"{"startConcurrency": 8}"#);
+    assert_eq!(loaded(4), 3);
+    home.write(Scope::Project, r#"{"startConcurrency": 0}"#);
+    assert_eq!(loaded(4), 8);
+    assert_eq!(messages(&home.load()).len(), 1);
+}
+
+#[test]
 fn new_limit_name_wins_over_old_one() {
     for (group, old, new) in RENAMED_LIMITS {
         let both = [

@@ -4,18 +4,23 @@
 //! snapshots. Invariant: the order of tools depends only on the configured order of the servers and
 //! on the order in the tool list of each server. It does not depend on which server connects first.
 //! The tool list that a model sees is therefore stable, and prompt caches remain valid.
+//!
+//! A snapshot shares all parts that did not change with the previous snapshot, so that a change of
+//! one server takes time in proportion to the tools of that server.
 
 mod diff;
+mod group;
 mod publisher;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use switchboard_wire::mcp::{Json, ToolDefinition};
-use switchboard_wire::naming::EncodedName;
-use switchboard_wire::schema::CompiledSchema;
+use switchboard_wire::naming::{self, EncodedName};
+use switchboard_wire::schema::{CompiledSchema, SchemaBudget};
 
 use crate::id::{Revision, ServerName, ToolId, WireName};
+use crate::shared_map::SharedMap;
+use group::{Group, Section};
 
 pub(crate) use publisher::{CatalogPublisher, ServerKey};
 
@@ -43,10 +48,15 @@ pub struct CatalogTool {
 }
 
 impl CatalogTool {
-    fn new(server: &ServerName, definition: ToolDefinition, available: bool) -> Self {
+    fn new(
+        server: &ServerName,
+        definition: ToolDefinition,
+        available: bool,
+        budget: &SchemaBudget,
+    ) -> Self {
         let id = ToolId::new(server.clone(), definition.name.as_str());
         let name = EncodedName::new(&id.server, &id.tool);
-        let compile = |schema: &Json| Arc::new(CompiledSchema::new(schema.clone()));
+        let compile = |schema: &Json| Arc::new(CompiledSchema::with_budget(schema.clone(), budget));
         Self {
             id,
             wire_name: name.wire,
@@ -56,6 +66,21 @@ impl CatalogTool {
             definition: Arc::new(definition),
             name_is_unchanged: name.is_exact,
         }
+    }
+
+    /// Says for each schema of the tool that is known to be unusable that values are not validated
+    /// against it, and why. A schema that no call has used is unknown until
+    /// [`Host::check_schemas`](crate::Host::check_schemas) compiles it.
+    pub fn schema_notes(&self) -> impl Iterator<Item = String> {
+        let input = self.input_schema.known_unusable_reason();
+        let output = self.output_schema.as_ref();
+        let output = output.and_then(|schema| schema.known_unusable_reason());
+        let name = &self.id.tool;
+        let note = move |what: &str, reason| format!("tool {name}: {what} not validated: {reason}");
+        let input = input.map(|reason| note("arguments are", reason));
+        input
+            .into_iter()
+            .chain(output.map(|reason| note("structured content is", reason)))
     }
 
     /// Returns the same tool with `available` set to this value. Clones only the `Arc` if nothing
@@ -90,9 +115,16 @@ pub struct RejectedTool {
 #[derive(Debug, Default)]
 pub struct Catalog {
     revision: Revision,
+    /// The tools by the server part of their wire names.
+    groups: SharedMap<Arc<str>, Arc<Group>>,
+    /// All tools in order. Computed when it is first needed, because it takes time in proportion to
+    /// the number of all tools.
+    all: OnceLock<AllTools>,
+}
+
+#[derive(Debug, Default)]
+struct AllTools {
     tools: Vec<Arc<CatalogTool>>,
-    /// The index of each tool in `tools`, by wire name.
-    by_name: HashMap<WireName, usize>,
     rejected: Vec<RejectedTool>,
 }
 
@@ -105,15 +137,17 @@ impl Catalog {
 
     /// All tools. The servers are in the configured order, and the tools of each server in the
     /// order of its tool list.
+    ///
+    /// The first call for a snapshot takes time in proportion to the number of all tools. To look
+    /// up single tools or servers, use [`Catalog::get`] and [`Catalog::tools_of`].
     pub fn tools(&self) -> &[Arc<CatalogTool>] {
-        &self.tools
+        &self.all().tools
     }
 
     /// Finds the tool with this wire name.
     pub fn get(&self, wire_name: &str) -> Option<&Arc<CatalogTool>> {
-        self.by_name
-            .get(wire_name)
-            .and_then(|&index| self.tools.get(index))
+        let (part, _) = naming::split_wire_name(wire_name)?;
+        self.groups.get(part)?.get(wire_name)
     }
 
     /// The tools of one server.
@@ -121,13 +155,38 @@ impl Catalog {
         &'a self,
         server: &'a ServerName,
     ) -> impl Iterator<Item = &'a Arc<CatalogTool>> {
-        self.tools
-            .iter()
-            .filter(move |tool| tool.id.server == *server)
+        self.section(server)
+            .into_iter()
+            .flat_map(|section| &section.tools)
     }
 
     /// The tools that are not in [`Catalog::tools`], because other tools have the same wire names.
     pub fn rejected(&self) -> &[RejectedTool] {
-        &self.rejected
+        &self.all().rejected
+    }
+
+    /// The tools of one server that are not in the catalog, as in [`Catalog::rejected`].
+    pub fn rejected_of(&self, server: &ServerName) -> &[RejectedTool] {
+        self.section(server)
+            .map_or(&[], |section| section.rejected.as_slice())
+    }
+
+    fn section(&self, server: &ServerName) -> Option<&Section> {
+        let part = naming::server_part(server);
+        self.groups.get(part.as_str())?.section(server)
+    }
+
+    fn all(&self) -> &AllTools {
+        self.all.get_or_init(|| {
+            let groups = self.groups.values();
+            let mut sections: Vec<&Section> = groups.flat_map(|group| group.sections()).collect();
+            sections.sort_unstable_by_key(|section| section.position);
+            let mut all = AllTools::default();
+            for section in sections {
+                all.tools.extend_from_slice(&section.tools);
+                all.rejected.extend_from_slice(&section.rejected);
+            }
+            all
+        })
     }
 }

@@ -37,6 +37,7 @@ use crate::event::Events;
 use crate::host_state::HostState;
 use crate::permission::{Policy, Rule};
 use crate::server::retry_slots::RetrySlots;
+use crate::server::start_slots::StartSlots;
 use crate::watch::WatchTable;
 use server_spec::ServerDefaults;
 use servers::ConfiguredServers;
@@ -72,6 +73,8 @@ struct HostInner {
     resumed: tokio::sync::watch::Receiver<u64>,
     /// Spreads the reconnects of many servers over time.
     retry_slots: Arc<RetrySlots>,
+    /// Limits how many servers start at the same time.
+    start_slots: Arc<StartSlots>,
 }
 
 impl Drop for HostInner {

@@ -4,7 +4,6 @@
 //! nor starts servers. Only [`Host`](crate::Host) changes the set of servers. Invariant: readers
 //! see the set of servers either before or after a change, never a mix.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,10 +21,12 @@ use crate::id::{CallId, ServerName};
 use crate::interaction::Interaction;
 use crate::limits::{Deadlines, Limits};
 use crate::permission::Policy;
+use crate::schema_check::SchemaChecks;
 use crate::server::ServerHandle;
+use crate::shared_map::SharedMap;
 
 /// The servers of a host by name.
-pub(crate) type ServerHandles = BTreeMap<ServerName, Arc<ServerHandle>>;
+pub(crate) type ServerHandles = SharedMap<ServerName, Arc<ServerHandle>>;
 
 /// The part of a host that its tasks and calls share.
 pub(crate) struct HostState {
@@ -43,6 +44,8 @@ pub(crate) struct HostState {
     pub(crate) result_store: Option<Arc<dyn ResultStore>>,
     /// The call slots of the whole host: `Limits::calls_in_flight` permits.
     pub(crate) call_slots: CachePadded<Semaphore>,
+    /// Validates arguments and results against schemas that take long to check.
+    pub(crate) schema_checks: SchemaChecks,
     next_call: AtomicU64,
     /// Locked while [`Host::apply_config`](crate::Host::apply_config) or
     /// [`Host::set_servers`](crate::Host::set_servers) runs. Both wait until the old servers have
@@ -74,6 +77,7 @@ impl HostState {
             deadlines,
             events,
             result_store,
+            schema_checks: SchemaChecks::default(),
             next_call: AtomicU64::new(1),
             config_lock: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
@@ -119,11 +123,7 @@ impl HostState {
     /// Finds the server by the server part of a wire name, `mcp__server__tool`.
     pub(crate) fn server_for_wire_name(&self, wire_name: &str) -> Option<Arc<ServerHandle>> {
         let (part, _) = naming::split_wire_name(wire_name)?;
-        let servers = self.servers.load();
-        servers
-            .values()
-            .find(|server| naming::server_part(&server.settings().name) == part)
-            .cloned()
+        self.server(&self.catalog.server_of_part(part)?)
     }
 
     /// Returns the servers in the configured order, which is also their order in the catalog.

@@ -73,7 +73,9 @@ pub mod permission;
 pub mod process;
 pub mod query;
 pub mod registry;
+mod schema_check;
 mod server;
+mod shared_map;
 pub mod status;
 pub mod watch;
 

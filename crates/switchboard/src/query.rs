@@ -8,6 +8,7 @@
 
 mod error;
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +68,27 @@ pub struct Listing<T> {
     /// The items, grouped by server. Items of one server are in the order in which that server
     /// listed them.
     pub items: Vec<ServerItem<T>>,
+    /// Which items are missing, although their servers were listed: invalid items, and items beyond
+    /// a limit.
+    pub notes: Vec<ListingNote>,
     /// The errors of the servers that could not be listed. The items of these servers are missing.
     pub errors: Vec<QueryError>,
+}
+
+/// A note that items are missing in the listing of one server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ListingNote {
+    /// The name of the server.
+    pub server: ServerName,
+    /// Which items are missing and why.
+    pub note: String,
+}
+
+impl fmt::Display for ListingNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "server {}: {}", self.server, self.note)
+    }
 }
 
 /// The prompt or resource template whose argument a completion request completes.

@@ -16,6 +16,7 @@ pub(crate) mod listing_cache;
 pub(crate) mod owner;
 pub(crate) mod retry_slots;
 pub(crate) mod sdk_servers;
+pub(crate) mod start_slots;
 pub(crate) mod state;
 mod tool_listing_refresh;
 
@@ -34,11 +35,14 @@ use tokio_util::sync::CancellationToken;
 use crate::catalog::{Catalog, CatalogPublisher, ServerKey};
 use crate::event::EventSink;
 use crate::id::ServerName;
-use crate::status::{ServerDetails, ServerStatus, ToolSummary, TransportKind, Unavailable};
+use crate::status::{
+    ServerDetails, ServerPhase, ServerStatus, ToolSummary, TransportKind, Unavailable,
+};
 use backoff::Backoff;
 use connect::ConnectSetup;
 use listing_cache::ListingCaches;
 use owner::{Order, Owner, RefreshReply};
+use start_slots::StartRequest;
 use state::{Phase, State};
 use tool_listing_refresh::ListingExpiry;
 
@@ -119,7 +123,16 @@ impl ServerHandle {
         default_max_calls: usize,
     ) -> Self {
         let (orders, inbox) = mpsc::channel(ORDER_CHANNEL_CAPACITY);
-        let (publisher, state) = watch::channel(State::new(initial.phase));
+        // The servers are spawned in the configured order, and get their slots in this order.
+        let starts_now = initial.phase == Phase::Starting && initial.replaces.is_none();
+        let start_request = starts_now.then(|| setup.start_slots.request(&setup.endpoint));
+        let is_queued = start_request.as_ref().is_some_and(StartRequest::is_waiting);
+        let phase = if is_queued {
+            Phase::Queued
+        } else {
+            initial.phase
+        };
+        let (publisher, state) = watch::channel(State::new(phase));
         let stop = setup.stop.clone();
         let tasks = setup.client.tasks.clone();
         let listing_expiry = Arc::new(ListingExpiry::new());
@@ -134,6 +147,7 @@ impl ServerHandle {
             backoff,
             failed_attempts: 0,
             replaces: initial.replaces,
+            start_request,
             last_immediate_reconnect: None,
         };
         tasks.spawn(owner.run());
@@ -171,6 +185,10 @@ impl ServerHandle {
 
     pub(crate) fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    pub(crate) fn phase(&self) -> ServerPhase {
+        self.state.borrow().phase.public()
     }
 
     pub(crate) fn watch_state(&self) -> watch::Receiver<State> {
@@ -297,18 +315,9 @@ impl ServerHandle {
     pub(crate) fn details(&self, catalog: &Catalog) -> ServerDetails {
         let state = self.state();
         let name = &self.settings.name;
-        let rejected = catalog
-            .rejected()
-            .iter()
-            .filter(|tool| tool.id.server == *name)
-            .map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
-        let unchecked = catalog.tools_of(name).filter_map(|tool| {
-            let defect = tool.input_schema.unusable_reason()?;
-            let name = &tool.id.tool;
-            Some(format!(
-                "tool {name}: arguments are not validated: {defect}"
-            ))
-        });
+        let rejected = catalog.rejected_of(name).iter();
+        let rejected = rejected.map(|tool| format!("tool {}: {}", tool.id.tool, tool.reason));
+        let unchecked = catalog.tools_of(name).flat_map(|tool| tool.schema_notes());
         let notes = state.notes.iter().cloned().chain(rejected).chain(unchecked);
         let stderr = state.stderr.as_ref().map(StderrTail::last_lines);
         ServerDetails {

@@ -64,6 +64,8 @@ pub enum ServerPhase {
     Dormant,
     /// Disabled before it was ever started.
     Off,
+    /// Waiting for other servers to start first.
+    Queued,
     /// Opening the connection, negotiating the version, or listing tools for the first time.
     Starting,
     /// A session is open.
@@ -90,6 +92,7 @@ impl ServerPhase {
         match self {
             Self::Dormant => "dormant",
             Self::Off => "off",
+            Self::Queued => "queued",
             Self::Starting => "starting",
             Self::Ready => "ready",
             Self::Lost => "lost",

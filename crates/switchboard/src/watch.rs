@@ -98,10 +98,16 @@ async fn check_target(host: &HostState, spec: &WatchSpec) -> Result<(), WatchErr
     let catalog = host.catalog();
     let mut tools = catalog.tools_of(&spec.server);
     if let Some(tool) = tools.find(|tool| tool.id.tool == *name) {
-        return match tool
-            .input_schema
-            .validate(&Value::Object(arguments.clone()))
-        {
+        let arguments = Value::Object(arguments.clone());
+        let validation = match tool.input_schema.validate_quickly(&arguments) {
+            Some(validation) => validation,
+            None => {
+                host.schema_checks
+                    .validate(&tool.input_schema, arguments)
+                    .await
+            }
+        };
+        return match validation {
             Validation::Invalid(violations) => Err(WatchError::InvalidArguments {
                 tool: tool.id.clone(),
                 violations,

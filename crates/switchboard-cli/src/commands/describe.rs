@@ -33,6 +33,7 @@ pub(crate) async fn run(
     run_with_host(host, signals, context, async |host| {
         start_servers(host, &context.console, LazyServers::Unlisted).await;
         let tool = find_tool(host, entry, &args.tool).await?;
+        host.check_schemas([&tool]).await;
         context.console.print(&render(&tool, &context.console))?;
         Ok(Exit::Ok)
     })
@@ -60,12 +61,22 @@ fn render(tool: &CatalogTool, console: &Console) -> String {
             style.paint(Paint::Dim, "Usage"),
             render_usage(tool, &parameters)
         ),
+        render_notes(tool, console),
     ];
     let sections: Vec<_> = sections
         .into_iter()
         .filter(|section| !section.is_empty())
         .collect();
     sections.join("\n\n")
+}
+
+fn render_notes(tool: &CatalogTool, console: &Console) -> String {
+    let notes = tool.schema_notes().map(|note| {
+        let note = for_terminal(&format!("note: {note}")).into_owned();
+        let block = text::wrap_and_indent(&note, 2, console.prose_columns());
+        console.style.paint(Paint::Dim, &block)
+    });
+    notes.collect::<Vec<_>>().join("\n")
 }
 
 fn render_identity(tool: &CatalogTool, console: &Console) -> String {

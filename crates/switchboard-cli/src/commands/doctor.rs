@@ -68,9 +68,12 @@ pub(crate) async fn run(
         // Start lazy servers too: most steps can be checked only after the start.
         join_all(entries.iter().map(|entry| start_server(host, entry))).await;
         let catalog = host.catalog();
+        host.check_schemas(catalog.tools()).await;
+        let policy = context.policy(&servers);
+        let exposed = (&*catalog, &policy);
         let reports = entries
             .iter()
-            .filter_map(|entry| diagnose_server(host, entry, &servers, &catalog, context))
+            .filter_map(|entry| diagnose_server(host, entry, &servers, exposed, context))
             .collect();
         let report = DoctorReport {
             servers: reports,
@@ -94,12 +97,12 @@ fn diagnose_server(
     host: &Host,
     entry: &ServerEntry,
     servers: &LoadedServers,
-    catalog: &Catalog,
+    (catalog, policy): (&Catalog, &Policy),
     context: &Context,
 ) -> Option<ServerReport> {
     let server = host.server_details(entry.name().as_str()).ok()?;
     let mut steps = Diagnosis::for_server(entry, &server, servers, context);
-    let (outcome, message) = check_exposed_tools(entry, &server, catalog, servers, context);
+    let (outcome, message) = check_exposed_tools(entry, &server, catalog, policy);
     steps.push(Step::Available, outcome, message);
     let is_disabled = server.status.status == ConnectionStatus::Disabled;
     Some(ServerReport {
@@ -117,14 +120,10 @@ fn check_exposed_tools(
     entry: &ServerEntry,
     server: &ServerDetails,
     catalog: &Catalog,
-    servers: &LoadedServers,
-    context: &Context,
+    policy: &Policy,
 ) -> (Outcome, String) {
     let exposed: Vec<_> = catalog.tools_of(entry.name()).collect();
-    let rejected = catalog.rejected().iter();
-    let rejected: Vec<_> = rejected
-        .filter(|tool| tool.id.server == *entry.name())
-        .collect();
+    let rejected = catalog.rejected_of(entry.name());
     let tokens = exposed.iter().map(|tool| provider_limits::tokens(tool));
     let mut parts = vec![format!(
         "{} of {} tools available as mcp__{}__* (~{} tokens)",
@@ -133,7 +132,7 @@ fn check_exposed_tools(
         naming::server_part(entry.name()),
         text::format_thousands(tokens.sum())
     )];
-    let denied = count_denied(&exposed, &context.policy(servers));
+    let denied = count_denied(&exposed, policy);
     if denied > 0 {
         parts.push(format!("{denied} denied by rules"));
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use switchboard::Host;
 use switchboard::content::sanitize;
+use switchboard::id::ServerName;
 use switchboard::mcp::Completion;
 use switchboard::query::{CompletionTarget, Listing, QueryError};
 use switchboard::status::ConnectionStatus;
@@ -57,6 +58,9 @@ pub(super) async fn list<T>(
             None => request(host, None).await?,
         };
         console.print(&render(&listing, console))?;
+        for note in &listing.notes {
+            console.note(&text::one_line(&note.to_string()));
+        }
         for problem in &listing.errors {
             console.note(&text::one_line(&problem.to_string()));
         }
@@ -72,6 +76,12 @@ pub(super) async fn list<T>(
         Ok(exit_code(host, &listing))
     })
     .await
+}
+
+/// The notes of a listing, for its JSON.
+pub(super) fn notes_of<T>(listing: &Listing<T>) -> impl Iterator<Item = (&ServerName, &str)> {
+    let notes = listing.notes.iter();
+    notes.map(|note| (&note.server, note.note.as_str()))
 }
 
 /// Returns [`Exit::Ok`] if both conditions hold: some server is connected or none is enabled, and

@@ -7,7 +7,7 @@ use switchboard::id::WireName;
 use switchboard::mcp::{Prompt, PromptArgument};
 use switchboard::query::{Listing, ServerItem};
 
-use super::listing::list;
+use super::listing::{list, notes_of};
 use crate::args::PromptsArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -42,7 +42,7 @@ fn render(listing: &Listing<Prompt>, console: &Console) -> String {
             command: prompt.wire_name(),
             prompt,
         });
-        return json::pretty(&json.collect::<Vec<_>>());
+        return json::listing(&json.collect::<Vec<_>>(), notes_of(listing));
     }
     if listing.items.is_empty() {
         return String::new();

@@ -4,7 +4,7 @@ use switchboard::content::for_terminal;
 use switchboard::mcp::{Resource, ResourceTemplate};
 use switchboard::query::Listing;
 
-use super::listing::list;
+use super::listing::{list, notes_of};
 use crate::args::ResourcesArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -40,7 +40,7 @@ pub(crate) async fn run(
 
 fn render(listing: &Listing<Resource>, console: &Console) -> String {
     if console.is_json() {
-        return json::pretty(&listing.items);
+        return json::listing(&listing.items, notes_of(listing));
     }
     if listing.items.is_empty() {
         return String::new();
@@ -64,7 +64,7 @@ fn render(listing: &Listing<Resource>, console: &Console) -> String {
 
 fn render_templates(listing: &Listing<ResourceTemplate>, console: &Console) -> String {
     if console.is_json() {
-        return json::pretty(&listing.items);
+        return json::listing(&listing.items, notes_of(listing));
     }
     if listing.items.is_empty() {
         return String::new();

@@ -4,10 +4,12 @@
 //! Only a signal during the shutdown ends the shutdown early.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use switchboard::event::Events;
-use switchboard::status::{ServerPhase, ServerStatus};
+use switchboard::id::ServerName;
+use switchboard::status::ServerPhase;
 use switchboard::{Event, Host, HostBuilder, Readiness};
 
 use crate::context::Context;
@@ -15,6 +17,9 @@ use crate::failure::{Failure, Kind};
 use crate::render::progress::ProgressLine;
 use crate::render::{Console, format_count};
 use crate::signals::Signals;
+
+/// How often the progress line shows which servers are starting.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Starts a host, runs `work` with it and shuts the host down. A signal cancels `work`. A signal
 /// during the graceful shutdown ends the shutdown early; servers that still run are killed when the
@@ -68,41 +73,46 @@ async fn report_rate_limits(mut events: Events, console: &Console) -> Infallible
 /// Waits until every server that starts with the host has connected or failed. Meanwhile shows
 /// which servers are still starting.
 pub(super) async fn wait_until_started(host: &Host, console: &Console) {
-    let mut events = host.events();
     let line = ProgressLine::start(console, "");
     let all_ready = host.wait_for(Readiness::All);
+    if !line.is_shown() {
+        return all_ready.await;
+    }
     tokio::pin!(all_ready);
     loop {
-        line.set_text(&starting_message(host));
+        line.set_text(&starting_message(&host.phases()));
         tokio::select! {
             biased;
             () = &mut all_ready => return,
-            _ = events.next() => {}
+            () = tokio::time::sleep(PROGRESS_INTERVAL) => {}
         }
     }
 }
 
-fn starting_message(host: &Host) -> String {
-    let servers = host.status();
+fn starting_message(servers: &[(ServerName, ServerPhase)]) -> String {
     // Other pending servers wait for an approval or for their first call.
-    let is_starting = |name: &&str| {
-        host.server_details(name)
-            .is_ok_and(|server| server.phase == ServerPhase::Starting)
+    let in_phase = |wanted: ServerPhase| {
+        let servers = servers.iter().filter(move |(_, phase)| *phase == wanted);
+        servers.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
     };
-    let names = servers.iter().map(|server| server.name.as_str());
-    let pending: Vec<_> = names.filter(is_starting).collect();
-    if pending.is_empty() {
+    let (starting, queued) = (
+        in_phase(ServerPhase::Starting),
+        in_phase(ServerPhase::Queued),
+    );
+    if starting.is_empty() && queued.is_empty() {
         return String::new();
     }
-    let names = pending.join(", ");
-    match servers.len() {
-        1 => format!("starting {names}"),
-        all => format!(
-            "{} of {} · starting {names}",
-            all - pending.len(),
-            format_count(all, "server")
-        ),
+    let names = starting.join(", ");
+    if servers.len() == 1 {
+        return format!("starting {names}");
     }
+    let done = servers.len() - starting.len() - queued.len();
+    let total = format_count(servers.len(), "server");
+    let waiting = match queued.len() {
+        0 => String::new(),
+        count => format!(" · {count} waiting"),
+    };
+    format!("{done} of {total}{waiting} · starting {names}")
 }
 
 /// Which lazy servers [`start_servers`] starts. A lazy server normally starts at its first call.
@@ -116,21 +126,41 @@ pub(super) enum LazyServers {
 /// Waits as [`wait_until_started`] does, then starts lazy servers and waits for them too.
 pub(super) async fn start_servers(host: &Host, console: &Console, lazy: LazyServers) {
     wait_until_started(host, console).await;
-    let servers = host.status();
-    let is_dormant = |server: &ServerStatus| {
-        let details = host.server_details(server.name.as_str());
-        details.is_ok_and(|server| server.phase == ServerPhase::Dormant)
+    let catalog = host.catalog();
+    let is_selected = |(name, phase): &(ServerName, ServerPhase)| {
+        let is_listed = || catalog.tools_of(name).next().is_some();
+        *phase == ServerPhase::Dormant && (lazy == LazyServers::All || !is_listed())
     };
-    let is_selected = |server: &&ServerStatus| {
-        (lazy == LazyServers::All || server.tools.is_empty()) && is_dormant(server)
-    };
-    let selected: Vec<_> = servers.iter().filter(is_selected).collect();
+    let mut selected = host.phases();
+    selected.retain(is_selected);
     let _line = (!selected.is_empty()).then(|| ProgressLine::start(console, "starting"));
     // The host records errors in the server's status, which the callers read.
-    join_all(
-        selected
-            .iter()
-            .map(|server| host.start_server(server.name.as_str())),
-    )
-    .await;
+    let starts = selected
+        .iter()
+        .map(|(name, _)| host.start_server(name.as_str()));
+    join_all(starts).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_names_starting_servers_and_counts_waiting_ones() {
+        let server = |name: &str, phase| (ServerName::new(name).unwrap(), phase);
+        let mut servers = vec![
+            server("a", ServerPhase::Ready),
+            server("b", ServerPhase::Starting),
+            server("c", ServerPhase::Starting),
+        ];
+        assert_eq!(starting_message(&servers), "1 of 3 servers · starting b, c");
+        servers.push(server("d", ServerPhase::Queued));
+        assert_eq!(
+            starting_message(&servers),
+            "1 of 4 servers · 1 waiting · starting b, c"
+        );
+        let one = [server("a", ServerPhase::Starting)];
+        assert_eq!(starting_message(&one), "starting a");
+        assert_eq!(starting_message(&servers[..1]), "");
+    }
 }

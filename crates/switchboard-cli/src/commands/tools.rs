@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
-use switchboard::Host;
 use switchboard::catalog::CatalogTool;
-use switchboard::status::{ConnectionStatus, ServerStatus};
+use switchboard::naming;
+use switchboard::status::{ConnectionStatus, ServerDetails, ServerStatus};
 
 use super::find::NO_SERVERS_HINT;
 use super::run_host::{LazyServers, run_with_host, start_servers};
@@ -28,34 +28,44 @@ pub(crate) async fn run(
     let filter = args.pattern.as_deref().map(Filter::parse).transpose()?;
     let servers = context.load_servers()?;
     servers.diagnose(&context.console);
-    let entries = servers.loaded.config.servers.clone();
     let console = &context.console;
+    let mut entries = servers.loaded.config.servers.clone();
+    if let Some(pattern) = &args.pattern {
+        entries.retain(|entry| may_match_tools_of(pattern, &naming::server_part(entry.name())));
+    }
     let host = context.one_shot_host(&servers, entries.clone());
     run_with_host(host, signals, context, async |host| {
         start_servers(host, console, LazyServers::Unlisted).await;
         let mut tools = host.tools();
         let all = tools.len();
         tools.retain(|tool| filter.as_ref().is_none_or(|filter| filter.matches(tool)));
-        console.print(&render(&tools, console))?;
-        report_failures(host, &servers, console);
-        if let Some(pattern) = &args.pattern
-            && tools.is_empty()
-            && all > 0
-        {
-            console.note(&format!(
-                "no tool matches {pattern:?} ({all} tools checked)"
-            ));
-        }
-        Ok(exit_code(host))
+        let details = entries.iter();
+        let details = details.filter_map(|entry| host.server_details(entry.name().as_str()).ok());
+        let details: Vec<_> = details.collect();
+        console.print(&render(&tools, &details, console))?;
+        report_failures(&details, console);
+        report_no_match(args.pattern.as_deref(), tools.len(), all, &servers, console);
+        Ok(exit_code(&details))
     })
     .await
 }
 
+/// Whether the pattern can match a tool whose wire name has this server part. A pattern that starts
+/// with `mcp__` names a server, or the start of the names of several servers.
+fn may_match_tools_of(pattern: &str, server_part: &str) -> bool {
+    let pattern = pattern.to_ascii_lowercase();
+    let literal = pattern.split(['*', '?', '[', '{', '\\']).next();
+    let Some(named) = literal.and_then(|literal| literal.strip_prefix(naming::PREFIX)) else {
+        return true;
+    };
+    let prefix = format!("{server_part}{}", naming::SEPARATOR).to_ascii_lowercase();
+    prefix.starts_with(named) || named.starts_with(&prefix)
+}
+
 /// Succeeds if some server is connected or has a cached listing, or if no server is enabled.
-fn exit_code(host: &Host) -> Exit {
-    let servers = host.status();
+fn exit_code(servers: &[ServerDetails]) -> Exit {
+    let servers = servers.iter().map(|server| &server.status);
     let mut enabled = servers
-        .iter()
         .filter(|server| server.status != ConnectionStatus::Disabled)
         .peekable();
     let has_listing = |server: &ServerStatus| {
@@ -70,12 +80,8 @@ fn exit_code(host: &Host) -> Exit {
 
 /// Prints a line for each server whose tools are missing from the list, and the notes of all
 /// servers.
-fn report_failures(host: &Host, servers: &LoadedServers, console: &Console) {
-    let entries = &servers.loaded.config.servers;
-    for server in entries
-        .iter()
-        .filter_map(|entry| host.server_details(entry.name().as_str()).ok())
-    {
+fn report_failures(servers: &[ServerDetails], console: &Console) {
+    for server in servers {
         let status = &server.status;
         let reason = status.error.as_deref().or(status.detail.as_deref());
         let reason = text::one_line(reason.unwrap_or("unknown error"));
@@ -93,8 +99,25 @@ fn report_failures(host: &Host, servers: &LoadedServers, console: &Console) {
             console.note(&format!("server {name}: {}", text::one_line(note)));
         }
     }
-    if entries.is_empty() {
+}
+
+/// Says why the list is empty if no server is configured or no tool matches the pattern.
+fn report_no_match(
+    pattern: Option<&str>,
+    matching: usize,
+    all: usize,
+    servers: &LoadedServers,
+    console: &Console,
+) {
+    if servers.loaded.config.servers.is_empty() {
         console.note(NO_SERVERS_HINT);
+        return;
+    }
+    if let Some(pattern) = pattern.filter(|_| matching == 0) {
+        console.note(&match all {
+            0 => format!("no tool matches {pattern:?}"),
+            all => format!("no tool matches {pattern:?} ({all} tools checked)"),
+        });
     }
 }
 
@@ -124,13 +147,14 @@ impl Filter {
     }
 }
 
-fn render(tools: &[Arc<CatalogTool>], console: &Console) -> String {
+fn render(tools: &[Arc<CatalogTool>], servers: &[ServerDetails], console: &Console) -> String {
     if console.is_json() {
-        let tools: Vec<json::ToolJson<'_>> = tools
-            .iter()
-            .map(|tool| json::ToolJson::from(&**tool))
-            .collect();
-        return json::pretty(&tools);
+        let tools = tools.iter().map(|tool| json::ToolJson::from(&**tool));
+        let notes = servers.iter().flat_map(|server| {
+            let notes = server.notes.iter();
+            notes.map(|note| (&server.status.name, note.as_str()))
+        });
+        return json::listing(&tools.collect::<Vec<_>>(), notes);
     }
     let same_server = |a: &Arc<CatalogTool>, b: &Arc<CatalogTool>| a.id.server == b.id.server;
     let groups = tools
@@ -177,5 +201,22 @@ mod tests {
         assert!(matches!(Filter::parse("Echo"), Ok(Filter::Substring(text)) if text == "echo"));
         assert!(matches!(Filter::parse("mcp__*__echo"), Ok(Filter::Glob(_))));
         assert!(Filter::parse("[").is_err());
+    }
+
+    #[test]
+    fn pattern_that_names_a_server_selects_it() {
+        let selected = |pattern| {
+            let parts = ["memory", "mem", "time"];
+            parts.map(|part| may_match_tools_of(pattern, part))
+        };
+        assert_eq!(selected("mcp__memory__*"), [true, false, false]);
+        assert_eq!(selected("MCP__Memory__read"), [true, false, false]);
+        assert_eq!(selected("mcp__mem__*"), [false, true, false]);
+        assert_eq!(selected("mcp__mem*"), [true, true, false]);
+        assert_eq!(selected("mcp__{time,mem}__*"), [true, true, true]);
+        assert_eq!(selected("mcp__*__read"), [true, true, true]);
+        assert_eq!(selected("*__read"), [true, true, true]);
+        assert_eq!(selected("memory"), [true, true, true]);
+        assert_eq!(selected("mcp__none__x"), [false, false, false]);
     }
 }

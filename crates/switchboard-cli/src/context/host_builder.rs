@@ -33,6 +33,10 @@ const BYTES_PER_TOKEN: usize = 4;
 const RESULT_MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// If the stored results take more bytes than this in total, the oldest ones are removed.
 const RESULTS_MAX_BYTES: u64 = 1024 * 1024 * 1024;
+/// Cached tool listings that were not confirmed for this long are removed.
+const LISTING_MAX_AGE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// If the cached tool listings take more bytes than this in total, the oldest ones are removed.
+const LISTINGS_MAX_BYTES: u64 = 128 * 1024 * 1024;
 /// The idle timeout that never expires in practice: one year, in milliseconds.
 const NO_IDLE_TIMEOUT_MS: u64 = 366 * 24 * 60 * 60 * 1000;
 
@@ -69,8 +73,9 @@ impl Context {
 
     /// Builds a host with settings, rules and caches, but without servers.
     fn configured_host(&self, servers: &LoadedServers) -> HostBuilder {
-        self.cleanup_started.call_once(|| self.remove_old_results());
+        self.cleanup_started.call_once(|| self.remove_old_files());
         self.host_without_config()
+            .start_concurrency(engine_settings::start_concurrency(&servers.settings))
             .deadlines(self.deadlines(&servers.settings))
             .limits(self.limits(&servers.settings))
             .server_cache(self.server_cache())
@@ -140,22 +145,17 @@ impl Context {
         DirectoryResultStore::new(self.results_dir())
     }
 
-    /// Removes old stored results in the background. The process does not wait for the removal
-    /// before it exits; the next run removes the rest.
-    fn remove_old_results(&self) {
-        let directory = self.results_dir();
-        if !directory.is_dir() {
-            return;
-        }
-        drop(tokio::task::spawn_blocking(
-            move || match DirectoryResultStore::new(directory)
-                .prune(RESULT_MAX_AGE, RESULTS_MAX_BYTES)
-            {
-                Ok(0) => {}
-                Ok(files) => tracing::debug!(files, "removed old stored results"),
-                Err(error) => tracing::debug!(%error, "cannot remove old stored results"),
-            },
-        ));
+    /// Removes old stored results and old cached listings in the background. The process does not
+    /// wait for the removal before it exits; the next run removes the rest.
+    fn remove_old_files(&self) {
+        let (results, listings) = (self.results_dir(), self.server_cache());
+        drop(tokio::task::spawn_blocking(move || {
+            let results =
+                DirectoryResultStore::new(results).prune(RESULT_MAX_AGE, RESULTS_MAX_BYTES);
+            log_removed("stored results", &results);
+            let listings = listings.prune(LISTING_MAX_AGE, LISTINGS_MAX_BYTES);
+            log_removed("cached listings", &listings);
+        }));
     }
 
     fn results_dir(&self) -> PathBuf {
@@ -199,6 +199,14 @@ impl Context {
             ));
         }
         number
+    }
+}
+
+fn log_removed(what: &str, removed: &std::io::Result<usize>) {
+    match removed {
+        Ok(0) => {}
+        Ok(files) => tracing::debug!(files, "removed old {what}"),
+        Err(error) => tracing::debug!(%error, "cannot remove old {what}"),
     }
 }
 

@@ -31,6 +31,29 @@ pub(crate) fn line(value: &impl Serialize) -> String {
     escaped(serde_json::to_string(value).unwrap_or_default())
 }
 
+/// Serializes the items of a listing as an array. An element for each note follows the items.
+pub(crate) fn listing<'a>(
+    items: &[impl Serialize],
+    notes: impl IntoIterator<Item = (&'a ServerName, &'a str)>,
+) -> String {
+    let items = items.iter().map(ListingElement::Item);
+    let notes = notes.into_iter();
+    let notes = notes.map(|(server, note)| ListingElement::Note { server, note });
+    pretty(&items.chain(notes).collect::<Vec<_>>())
+}
+
+/// One element of a listing.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ListingElement<'a, T> {
+    Item(&'a T),
+    /// Says that items of this server are missing.
+    Note {
+        server: &'a ServerName,
+        note: &'a str,
+    },
+}
+
 fn escaped(text: String) -> String {
     if sanitize(&text) == text {
         return text;
@@ -82,6 +105,8 @@ pub(crate) struct ToolJson<'a> {
     #[serde(skip_serializing_if = "ToolAnnotations::is_empty")]
     annotations: &'a ToolAnnotations,
     available: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 impl<'a> From<&'a CatalogTool> for ToolJson<'a> {
@@ -97,6 +122,7 @@ impl<'a> From<&'a CatalogTool> for ToolJson<'a> {
             output_schema: definition.output_schema.as_ref(),
             annotations: &definition.annotations,
             available: tool.available,
+            notes: tool.schema_notes().collect(),
         }
     }
 }

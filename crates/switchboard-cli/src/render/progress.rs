@@ -61,6 +61,10 @@ impl ProgressLine {
         line
     }
 
+    pub(crate) fn is_shown(&self) -> bool {
+        self.bar.is_some()
+    }
+
     pub(crate) fn set_text(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(truncate(&for_terminal(text), self.text_columns).into_owned());

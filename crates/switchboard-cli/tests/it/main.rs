@@ -15,6 +15,7 @@ mod config_errors;
 mod demo;
 mod doctor;
 mod elicitation;
+mod growth;
 mod hardening;
 mod import;
 mod json_docs;

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 use switchboard_testkit::{Script, Step};
 
-use crate::support::{TestCli, echo_server, entry};
+use crate::support::{Entry, TestCli, echo_server, entry};
 
 fn search_tool() -> serde_json::Value {
     json!({
@@ -60,6 +60,26 @@ async fn tools_are_listed_in_file_order() {
         exit 0
         --- stderr
         no tool matches "nothing-like-it" (4 tools checked)
+        "#);
+}
+
+#[tokio::test]
+async fn pattern_that_names_a_server_starts_only_it() {
+    let cli = TestCli::with_servers([
+        ("ant", echo_server().into()),
+        ("bee", Entry::Raw(json!({"command": "no-such-program"}))),
+    ]);
+    for pattern in ["mcp__ant__*", "mcp__ant__echo", "mcp__an*__echo"] {
+        let output = cli.run(&["tools", pattern]).await;
+        assert!(output.stdout.contains("mcp__ant__echo"), "{output}");
+        assert_eq!(output.stderr, "", "the other server was not started");
+    }
+    let output = cli.run(&["tools", "*echo"]).await;
+    assert!(output.stderr.contains("server bee failed"), "{output}");
+    assert_snapshot!(cli.run(&["tools", "mcp__none__*"]).await, @r#"
+        exit 0
+        --- stderr
+        no tool matches "mcp__none__*"
         "#);
 }
 

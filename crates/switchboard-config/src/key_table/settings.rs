@@ -41,6 +41,15 @@ pub const SETTINGS_KEYS: &[Key] = &[
     .default("the defaults of the engine")
     .example(r#"{ "startup": 60000, "call": 600000 }"#),
     Key::new(
+        "startConcurrency",
+        KeyGroup::Settings,
+        ValueType::Count,
+        "How many stdio servers start at the same time. The others wait until one has completed its \
+         handshake or has been starting for 5 seconds. A project can only lower it.",
+    )
+    .default("twice the number of cores")
+    .example("8"),
+    Key::new(
         "allowedServers",
         KeyGroup::Managed,
         ValueType::ServerMatches,
@@ -157,5 +166,5 @@ pub(crate) const RULE_KEYS: [&str; 4] = ["tool", "pattern", "hint", "action"];
 
 /// Returns true if the value of a key can restrict calls or servers.
 pub(crate) fn is_restrictive_key(key: &str) -> bool {
-    !matches!(key, "limits" | "deadlines" | "$schema")
+    !matches!(key, "limits" | "deadlines" | "startConcurrency" | "$schema")
 }

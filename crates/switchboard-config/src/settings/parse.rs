@@ -9,7 +9,9 @@ use std::ops::RangeInclusive;
 
 use super::{DisabledServer, LimitValue, RuleAction, RuleHint, RuleSetting, RuleValidator};
 use crate::diagnostic::Severity;
-use crate::key_table::{self, DEADLINE_KEYS, LIMIT_KEYS, LIMIT_RANGE, RULE_KEYS, TIMEOUT_RANGE};
+use crate::key_table::{
+    self, COUNT_RANGE, DEADLINE_KEYS, LIMIT_KEYS, LIMIT_RANGE, RULE_KEYS, TIMEOUT_RANGE,
+};
 use crate::nearest::nearest;
 use crate::raw::{Problem, RawKind, RawMember, RawValue, SourceText, Span};
 use crate::scope::Scope;
@@ -69,6 +71,7 @@ impl<'a> SettingsParser<'a> {
                 "disabledServers" => self.read_disabled(member),
                 "limits" => self.read_limits(member, &LIMIT_KEYS, LIMIT_RANGE),
                 "deadlines" => self.read_limits(member, &DEADLINE_KEYS, TIMEOUT_RANGE),
+                "startConcurrency" => self.read_number(member, "startConcurrency", COUNT_RANGE),
                 "$schema" => {}
                 key if self.scope == Scope::Managed && key_table::is_managed_key(key) => {
                     self.read_policy(member);
@@ -207,24 +210,29 @@ impl<'a> SettingsParser<'a> {
                 self.warn(member.key_span, unknown_key(&member.key, known));
                 continue;
             };
-            let number = match &member.value.kind {
-                RawKind::Number(digits) => digits.parse().ok(),
-                _ => None,
-            };
-            match number.filter(|number| range.contains(number)) {
-                Some(value) => self.limits.push(LimitValue {
-                    key,
-                    value,
-                    scope: self.scope,
-                }),
-                None => {
-                    let (low, high) = (range.start(), range.end());
-                    let message = format!(
-                        "`{}` must be a whole number from {low} to {high}; using the default",
-                        member.key
-                    );
-                    self.warn(member.value.span, message);
-                }
+            self.read_number(member, key, range.clone());
+        }
+    }
+
+    /// Reads a limit or deadline.
+    fn read_number(&mut self, member: &RawMember, key: &'static str, range: RangeInclusive<u64>) {
+        let number = match &member.value.kind {
+            RawKind::Number(digits) => digits.parse().ok(),
+            _ => None,
+        };
+        match number.filter(|number| range.contains(number)) {
+            Some(value) => self.limits.push(LimitValue {
+                key,
+                value,
+                scope: self.scope,
+            }),
+            None => {
+                let (low, high) = (range.start(), range.end());
+                let message = format!(
+                    "`{}` must be a whole number from {low} to {high}; using the default",
+                    member.key
+                );
+                self.warn(member.value.span, message);
             }
         }
     }

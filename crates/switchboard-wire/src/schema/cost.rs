@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A cost of this many evaluations per location, or more, counts as infinite.
 const MAX_EVALUATIONS_PER_LOCATION: u64 = 1_000_000;
@@ -22,6 +22,16 @@ const MAX_RECURSION: usize = 400;
 const VALUE_DEPTHS: [usize; 5] = [2, 8, 16, 32, 128];
 /// Maximum number of evaluations in one validation. This many take some tens of milliseconds.
 const MAX_EVALUATIONS: u64 = 5_000_000;
+/// A validation with at most this many evaluations runs on the caller's thread.
+const LOW_EVALUATIONS: u64 = 50_000;
+/// Maximum number of steps of the regular expressions in one validation. One step advances one state
+/// of an automaton by one byte. A matcher needs that many steps only for hostile expressions, and
+/// then this many take a few seconds.
+const MAX_REGEX_STEPS: u64 = 2_000_000_000;
+/// A validation with at most this many steps runs on the caller's thread.
+const LOW_REGEX_STEPS: u64 = 2_000_000;
+/// Minimum memory of one state of an automaton, in bytes.
+const BYTES_PER_STATE: u64 = 24;
 
 /// Keywords whose subschemas apply to the value itself, not to its members or elements.
 const SAME_LOCATION_KEYWORDS: [&str; 9] = [
@@ -51,57 +61,128 @@ const CHILD_KEYWORDS: [&str; 9] = [
 /// to each member or element.
 const EXCLUSIVE_CHILD_KEYWORDS: [&str; 2] = ["properties", "prefixItems"];
 
-/// How often a schema is evaluated per location of a value, for each of [`VALUE_DEPTHS`].
+/// The cost of validating a value, as a function of the size of the value.
 #[derive(Debug)]
-pub(super) struct ValidationCost([u64; VALUE_DEPTHS.len()]);
+pub(super) struct ValidationCost {
+    /// How often a schema is evaluated per location of a value, for each of [`VALUE_DEPTHS`].
+    evaluations: [u64; VALUE_DEPTHS.len()],
+    /// How many regular expressions are matched per location of a value, for each of
+    /// [`VALUE_DEPTHS`].
+    matches: [u64; VALUE_DEPTHS.len()],
+    /// The maximum number of states of a regular expression in the schema.
+    regex_states: u64,
+}
 
 impl ValidationCost {
     /// Estimates the cost. Returns `None` if the schema refers to itself without end.
     pub(super) fn of(schema: &Value) -> Option<Self> {
-        let mut costs = [0; VALUE_DEPTHS.len()];
-        for (cost, depth) in costs.iter_mut().zip(VALUE_DEPTHS) {
-            let mut estimate = Estimate {
-                root: schema,
-                known: HashMap::new(),
-                steps: 0,
-            };
-            *cost = estimate.evaluations(schema, depth, 0)?;
-            if *cost >= MAX_EVALUATIONS_PER_LOCATION {
-                *cost = u64::MAX;
-            }
-        }
-        Some(Self(costs))
+        Some(Self {
+            evaluations: estimate(schema, |_| 1)?,
+            matches: estimate(schema, count_patterns)?,
+            regex_states: 0,
+        })
     }
 
-    /// Whether validating this value takes at most [`MAX_EVALUATIONS`].
+    /// Sets the maximum size of a compiled regular expression in the schema, in bytes.
+    pub(super) fn with_regex_size(mut self, max_bytes: usize) -> Self {
+        self.regex_states = u64::try_from(max_bytes).unwrap_or(u64::MAX) / BYTES_PER_STATE;
+        self
+    }
+
+    /// Whether validating this value stays within [`MAX_EVALUATIONS`] and [`MAX_REGEX_STEPS`].
     pub(super) fn allows(&self, value: &Value) -> bool {
-        let (nodes, depth) = measure(value, 0);
-        let index = VALUE_DEPTHS.iter().position(|known| depth <= *known);
-        let cost = index
-            .and_then(|index| self.0.get(index))
-            .copied()
-            .unwrap_or(u64::MAX);
-        cost.saturating_mul(nodes) <= MAX_EVALUATIONS
+        self.is_within(value, MAX_EVALUATIONS, MAX_REGEX_STEPS)
+    }
+
+    /// Whether validating this value takes at most about a millisecond.
+    pub(super) fn is_low_for(&self, value: &Value) -> bool {
+        self.is_within(value, LOW_EVALUATIONS, LOW_REGEX_STEPS)
+    }
+
+    fn is_within(&self, value: &Value, max_evaluations: u64, max_regex_steps: u64) -> bool {
+        let mut size = ValueSize::default();
+        size.add(value, 0);
+        let Some(index) = VALUE_DEPTHS.iter().position(|known| size.depth <= *known) else {
+            return false;
+        };
+        let at_depth = |costs: &[u64]| costs.get(index).copied().unwrap_or(u64::MAX);
+        let evaluations = at_depth(&self.evaluations).saturating_mul(size.nodes);
+        let steps_per_byte = at_depth(&self.matches).saturating_mul(self.regex_states);
+        evaluations <= max_evaluations
+            && steps_per_byte.saturating_mul(size.text_bytes) <= max_regex_steps
     }
 }
 
-/// Returns the number of values inside a value, itself included, and the greatest depth.
-fn measure(value: &Value, depth: usize) -> (u64, usize) {
-    let children: Vec<&Value> = match value {
-        Value::Array(elements) => elements.iter().collect(),
-        Value::Object(members) => members.values().collect(),
-        _ => return (1, depth),
+/// Sums up the weights of the subschemas that are evaluated at one location, for each of
+/// [`VALUE_DEPTHS`]. Returns `None` if the schema refers to itself without end.
+fn estimate(schema: &Value, weigh: Weigh) -> Option<[u64; VALUE_DEPTHS.len()]> {
+    let mut estimate = Estimate {
+        root: schema,
+        weigh,
+        known: HashMap::new(),
+        steps: 0,
     };
-    children
-        .into_iter()
-        .map(|child| measure(child, depth + 1))
-        .fold((1, depth), |(nodes, deepest), (more, depth)| {
-            (nodes + more, deepest.max(depth))
-        })
+    let mut costs = [0; VALUE_DEPTHS.len()];
+    for (cost, depth) in costs.iter_mut().zip(VALUE_DEPTHS) {
+        *cost = estimate.evaluations(schema, depth, 0)?;
+        if *cost >= MAX_EVALUATIONS_PER_LOCATION {
+            *cost = u64::MAX;
+        }
+    }
+    Some(costs)
+}
+
+/// Returns the weight of one subschema in an estimate.
+type Weigh = fn(&Map<String, Value>) -> u64;
+
+/// Counts the regular expressions that a subschema itself has.
+fn count_patterns(keywords: &Map<String, Value>) -> u64 {
+    let own = keywords.get("pattern").is_some_and(Value::is_string);
+    let by_pattern = keywords.get("patternProperties").and_then(Value::as_object);
+    let by_pattern = by_pattern.map_or(0, Map::len);
+    u64::from(own) + u64::try_from(by_pattern).unwrap_or(u64::MAX)
+}
+
+/// The size of a JSON value.
+#[derive(Default)]
+struct ValueSize {
+    /// The number of values inside the value, itself included.
+    nodes: u64,
+    depth: usize,
+    /// The length of all strings and keys.
+    text_bytes: u64,
+}
+
+impl ValueSize {
+    fn add(&mut self, value: &Value, depth: usize) {
+        self.nodes += 1;
+        self.depth = self.depth.max(depth);
+        match value {
+            Value::String(text) => self.add_text(text),
+            Value::Array(elements) => {
+                for element in elements {
+                    self.add(element, depth + 1);
+                }
+            }
+            Value::Object(members) => {
+                for (key, member) in members {
+                    self.add_text(key);
+                    self.add(member, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_text(&mut self, text: &str) {
+        let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        self.text_bytes = self.text_bytes.saturating_add(bytes);
+    }
 }
 
 struct Estimate<'a> {
     root: &'a Value,
+    weigh: Weigh,
     /// The results, by address of the subschema and remaining depth. A result is `None` while it is
     /// being computed: if it is needed then, the schema refers to itself without end.
     known: HashMap<(*const Value, usize), Option<u64>>,
@@ -109,11 +190,11 @@ struct Estimate<'a> {
 }
 
 impl<'a> Estimate<'a> {
-    /// Estimates how many subschemas are evaluated for each location of a value with `depth`
-    /// levels. Returns `None` if the schema refers to itself without end.
+    /// Sums up the weights of the subschemas that are evaluated for each location of a value with
+    /// `depth` levels. Returns `None` if the schema refers to itself without end.
     fn evaluations(&mut self, schema: &'a Value, depth: usize, recursion: usize) -> Option<u64> {
         let Value::Object(keywords) = schema else {
-            return Some(1);
+            return Some((self.weigh)(&Map::new()));
         };
         let key = (std::ptr::from_ref(schema), depth);
         if let Some(known) = self.known.get(&key) {
@@ -124,7 +205,7 @@ impl<'a> Estimate<'a> {
             return Some(MAX_EVALUATIONS_PER_LOCATION);
         }
         self.known.insert(key, None);
-        let mut total = 1_u64;
+        let mut total = (self.weigh)(keywords);
         if let Some(target) = keywords.get("$ref").and_then(Value::as_str) {
             total = total.saturating_add(self.reference(target, depth, recursion)?);
         }
@@ -252,5 +333,21 @@ mod tests {
             deep = json!({ "c": deep });
         }
         assert!(!cost.allows(&deep));
+    }
+
+    #[test]
+    fn long_text_is_not_matched_with_large_regex() {
+        let schema = json!({"properties": {"a": {"pattern": "x"}, "b": {"pattern": "y"}}});
+        let long = json!({"a": "x".repeat(100_000)});
+        let allows = |size| {
+            ValidationCost::of(&schema)
+                .unwrap()
+                .with_regex_size(size)
+                .allows(&long)
+        };
+        assert!(allows(4 * 1024));
+        assert!(!allows(1024 * 1024));
+        let without = ValidationCost::of(&json!({"type": "object"})).unwrap();
+        assert!(without.with_regex_size(1024 * 1024).allows(&long));
     }
 }

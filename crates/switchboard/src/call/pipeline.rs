@@ -37,7 +37,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         return Err(CallError::ShuttingDown);
     }
     let target = &resolve(host, &call.wire_name, &call.context).await?;
-    let arguments = check_arguments(&target.tool, &mut call.arguments)?;
+    let arguments = check_arguments(host, &target.tool, &mut call.arguments).await?;
     let approval = call.mode.remembered_approval();
     check_permission(host, target, arguments, &call.context, approval).await?;
     let mut events = CallEvents::start(host, &target.tool.id);
@@ -69,7 +69,13 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         }
     }
     .await;
-    let outcome = outcome.map(|result| render(host, &target.tool, result, approval.is_some()));
+    let outcome = match outcome {
+        Ok(result) => {
+            let note = check_output_schema(host, &target.tool, &result).await;
+            Ok(render(host, &target.tool, result, note, approval.is_some()))
+        }
+        Err(error) => Err(error),
+    };
     events.outcome = match &outcome {
         Ok(output) if output.is_error => CallOutcome::ToolError,
         Ok(_) => CallOutcome::Ok,
@@ -118,7 +124,8 @@ impl Drop for CallEvents<'_> {
 
 /// Validates the arguments against the input schema of the tool. If the schema cannot be used,
 /// checks only that the arguments are an object.
-fn check_arguments<'a>(
+async fn check_arguments<'a>(
+    host: &HostState,
     tool: &CatalogTool,
     arguments: &'a mut Cow<'_, Value>,
 ) -> Result<&'a Map<String, Value>, CallError> {
@@ -127,7 +134,15 @@ fn check_arguments<'a>(
         violations,
     };
     arguments_object(arguments).map_err(|violation| invalid(vec![violation]))?;
-    match tool.input_schema.validate(arguments) {
+    let schema = &tool.input_schema;
+    let validation = match schema.validate_quickly(arguments) {
+        Some(validation) => validation,
+        None => {
+            let arguments = Value::clone(arguments);
+            Box::pin(host.schema_checks.validate(schema, arguments)).await
+        }
+    };
+    match validation {
         Validation::Valid => {}
         Validation::Invalid(violations) => return Err(invalid(violations)),
         Validation::Unusable(why) => {
@@ -255,10 +270,15 @@ async fn current_session(
     }
 }
 
-/// Renders the result for a model. The result of a poll is neither truncated nor stored, because
+/// Renders the result for a model, and adds the note about its schema. The result of a poll is neither truncated nor stored, because
 /// the watch compares the full result with the result of the next poll.
-fn render(host: &HostState, tool: &CatalogTool, result: CallToolResult, is_poll: bool) -> Output {
-    let note = check_output_schema(host, tool, &result);
+fn render(
+    host: &HostState,
+    tool: &CatalogTool,
+    result: CallToolResult,
+    note: Option<String>,
+    is_poll: bool,
+) -> Output {
     let server = Some(&tool.id.server);
     let mut output = if is_poll {
         let mut limits = (*host.limits).clone();
@@ -276,7 +296,7 @@ fn render(host: &HostState, tool: &CatalogTool, result: CallToolResult, is_poll:
 /// Validates structured content against the output schema of the tool. Returns a note for the model
 /// if the content does not match or cannot be validated, or if it is missing from a result without
 /// `isError`. The result is still returned.
-fn check_output_schema(
+async fn check_output_schema(
     host: &HostState,
     tool: &CatalogTool,
     result: &CallToolResult,
@@ -291,7 +311,11 @@ fn check_output_schema(
         return Some("the structured content was not validated: it is too large".to_owned());
     }
     let value = structured.to_value().ok()?;
-    match schema.validate(&value) {
+    let validation = match schema.validate_quickly(&value) {
+        Some(validation) => validation,
+        None => Box::pin(host.schema_checks.validate(schema, value)).await,
+    };
+    match validation {
         Validation::Valid => None,
         Validation::Invalid(violations) => Some(format!(
             "the structured content does not match the output schema: {}",

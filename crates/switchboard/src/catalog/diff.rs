@@ -3,85 +3,94 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Catalog, CatalogTool};
+use super::CatalogTool;
+use super::group::Group;
 use crate::id::{ServerName, WireName};
 
-#[derive(Debug, Default, PartialEq, Eq)]
+/// The differences between two snapshots, group by group.
+#[derive(Debug, Default)]
 pub(super) struct CatalogDiff {
-    pub(super) added: Vec<WireName>,
-    pub(super) removed: Vec<WireName>,
-    pub(super) changed: Vec<WireName>,
+    by_server: BTreeMap<ServerName, ToolChanges>,
     /// Whether the snapshots differ in the availability of a tool, in the order of the tools or in
-    /// the rejected tools. [`CatalogDiff::by_server`] does not report such a change.
+    /// the rejected tools.
     metadata_changed: bool,
 }
 
+/// The changed tools of one server.
+#[derive(Debug, Default)]
+pub(super) struct ToolChanges {
+    pub(super) added: Vec<WireName>,
+    pub(super) removed: Vec<WireName>,
+    pub(super) changed: Vec<WireName>,
+}
+
 impl CatalogDiff {
-    pub(super) fn new(before: &Catalog, after: &Catalog) -> Self {
-        let (old, new) = trim_common_ends(&before.tools, &after.tools);
-        let missing_in = |tools: &[Arc<CatalogTool>], other: &Catalog| {
-            let missing = tools
-                .iter()
-                .filter(|tool| other.get(tool.wire_name.as_str()).is_none());
-            missing.map(|tool| tool.wire_name.clone()).collect()
-        };
-        let changed = new.iter().filter(|tool| {
-            before
-                .get(tool.wire_name.as_str())
-                .is_some_and(|old| old.id != tool.id || old.definition != tool.definition)
-        });
-        let names_and_availability = |tools: &[Arc<CatalogTool>]| -> Vec<(WireName, bool)> {
-            let tools = tools.iter();
-            tools
-                .map(|tool| (tool.wire_name.clone(), tool.available))
-                .collect()
-        };
-        Self {
-            added: missing_in(new, before),
-            removed: missing_in(old, after),
-            changed: changed.map(|tool| tool.wire_name.clone()).collect(),
-            metadata_changed: before.rejected != after.rejected
-                || names_and_availability(old) != names_and_availability(new),
+    /// Adds the differences between two versions of a group.
+    pub(super) fn add_group(&mut self, before: &Group, after: &Group) {
+        let (old, new) = (before.tools(), after.tools());
+        let (old, new) = trim_common_ends(&old, &new);
+        for tool in new {
+            match before.get(tool.wire_name.as_str()) {
+                None => self.of_server_of(tool).added.push(tool.wire_name.clone()),
+                Some(old) if old.id != tool.id || old.definition != tool.definition => {
+                    self.of_server_of(tool).changed.push(tool.wire_name.clone());
+                }
+                Some(_) => {}
+            }
         }
+        for tool in old {
+            if after.get(tool.wire_name.as_str()).is_none() {
+                self.of_server_of(tool).removed.push(tool.wire_name.clone());
+            }
+        }
+        self.metadata_changed |= names_and_availability(old) != names_and_availability(new)
+            || has_other_layout(before, after);
+    }
+
+    fn of_server_of(&mut self, tool: &CatalogTool) -> &mut ToolChanges {
+        self.by_server.entry(tool.id.server.clone()).or_default()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.added.is_empty()
-            && self.removed.is_empty()
-            && self.changed.is_empty()
-            && !self.metadata_changed
+        self.by_server.is_empty() && !self.metadata_changed
     }
 
-    /// Splits the diff by server. `before` and `after` are the compared snapshots.
-    pub(super) fn by_server(
-        self,
-        before: &Catalog,
-        after: &Catalog,
-    ) -> BTreeMap<ServerName, CatalogDiff> {
-        let mut by_server: BTreeMap<ServerName, CatalogDiff> = BTreeMap::new();
-        let mut distribute = |names: Vec<WireName>, catalog: &Catalog, list: ListOf| {
-            for name in names {
-                if let Some(tool) = catalog.get(name.as_str()) {
-                    list(by_server.entry(tool.id.server.clone()).or_default()).push(name);
-                }
-            }
-        };
-        distribute(self.added, after, |diff| &mut diff.added);
-        distribute(self.removed, before, |diff| &mut diff.removed);
-        distribute(self.changed, after, |diff| &mut diff.changed);
-        by_server
+    pub(super) fn into_changes(self) -> BTreeMap<ServerName, ToolChanges> {
+        self.by_server
     }
 }
 
-/// Selects `added`, `removed` or `changed` of a diff.
-type ListOf = fn(&mut CatalogDiff) -> &mut Vec<WireName>;
+fn names_and_availability<'a>(tools: &'a [&Arc<CatalogTool>]) -> Vec<(&'a WireName, bool)> {
+    let tools = tools.iter();
+    tools
+        .map(|tool| (&tool.wire_name, tool.available))
+        .collect()
+}
+
+/// Whether the positions of the servers or the rejected tools differ. Only servers with tools
+/// count.
+fn has_other_layout(before: &Group, after: &Group) -> bool {
+    let layout = |group: &'_ Group| -> Vec<_> {
+        let sections = group.sections().iter();
+        let shown = sections.filter(|section| !section.tools.is_empty());
+        shown.map(|section| section.position).collect::<Vec<u64>>()
+    };
+    let rejected = |group: &Group| -> Vec<_> {
+        let sections = group.sections().iter();
+        sections
+            .flat_map(|section| section.rejected.iter().cloned())
+            .collect()
+    };
+    let is_shown_in_both = !before.tools().is_empty() && !after.tools().is_empty();
+    (is_shown_in_both && layout(before) != layout(after)) || rejected(before) != rejected(after)
+}
 
 /// Removes the common prefix and the common suffix of `a` and `b`, comparing pointers only. Usually
-/// only the tools of one server changed, and both snapshots share the tools of all other servers.
-fn trim_common_ends<'a, T>(
-    mut a: &'a [Arc<T>],
-    mut b: &'a [Arc<T>],
-) -> (&'a [Arc<T>], &'a [Arc<T>]) {
+/// only a few tools changed, and both snapshots share the other tools.
+fn trim_common_ends<'a, 't>(
+    mut a: &'a [&'t Arc<CatalogTool>],
+    mut b: &'a [&'t Arc<CatalogTool>],
+) -> (&'a [&'t Arc<CatalogTool>], &'a [&'t Arc<CatalogTool>]) {
     while let ([first, rest @ ..], [other, other_rest @ ..]) = (a, b)
         && Arc::ptr_eq(first, other)
     {

@@ -2,18 +2,21 @@
 //!
 //! Invariants: an older snapshot never replaces a newer one, because snapshots are built and
 //! published under the lock on the [`ToolTable`]. After a server was replaced by another one of the
-//! same name, changes by the replaced server are ignored.
+//! same name, changes by the replaced server are ignored. A change of one server takes time in
+//! proportion to the tools of that server, not to the tools of all servers.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use switchboard_wire::mcp::ToolDefinition;
-use switchboard_wire::naming::{self, NameClash};
+use switchboard_wire::naming;
+use switchboard_wire::schema::SchemaBudget;
 use switchboard_wire::sync::lock;
 
 use super::diff::CatalogDiff;
-use super::{Catalog, CatalogTool, RejectedTool};
+use super::group::{Group, ListedTools};
+use super::{Catalog, CatalogTool};
 use crate::event::{Event, EventSink};
 use crate::id::{Revision, ServerName, ToolName};
 
@@ -25,31 +28,53 @@ pub(crate) struct ServerKey {
     pub(crate) sequence: u64,
 }
 
+/// The server part of a wire name.
+type ServerPart = Arc<str>;
+
 /// The entry of one server in the [`ToolTable`].
-#[derive(Default)]
 struct ServerTools {
     /// The sequence number in the [`ServerKey`] of the server.
     sequence: u64,
+    /// The position in the configured order.
+    position: u64,
+    part: ServerPart,
     tools: Vec<Arc<CatalogTool>>,
     /// Whether the tools appear in the catalog. `false` after
     /// [`Host::disable_server`](crate::Host::disable_server), until the server is enabled.
     enabled: bool,
+    /// Limits the memory of the compiled schemas of this server.
+    schemas: SchemaBudget,
 }
 
 /// The tools of all servers, from which snapshots are built.
 #[derive(Default)]
 struct ToolTable {
-    by_server: BTreeMap<ServerName, ServerTools>,
+    by_server: HashMap<ServerName, ServerTools>,
+    by_part: HashMap<ServerPart, Vec<ServerName>>,
     /// The servers in the order in which their tools appear in the catalog.
-    order: Vec<ServerName>,
+    order: BTreeMap<u64, ServerName>,
+    next_position: u64,
+    /// The server parts of the changes that are not published yet.
+    staged: BTreeSet<ServerPart>,
 }
 
 impl ToolTable {
+    /// Adds a server at the end of the order. Replaces a server of the same name.
     fn insert(&mut self, key: &ServerKey) {
+        self.remove_name(&key.server);
+        let part: ServerPart = naming::server_part(&key.server).into();
+        let position = self.next_position;
+        self.next_position += 1;
+        let same_part = self.by_part.entry(Arc::clone(&part)).or_default();
+        same_part.push(key.server.clone());
+        self.order.insert(position, key.server.clone());
         let tools = ServerTools {
             sequence: key.sequence,
+            position,
+            part,
+            tools: Vec::new(),
             enabled: true,
-            ..ServerTools::default()
+            schemas: SchemaBudget::default(),
         };
         self.by_server.insert(key.server.clone(), tools);
     }
@@ -60,53 +85,61 @@ impl ToolTable {
         tools.filter(|tools| tools.sequence == key.sequence)
     }
 
-    fn remove(&mut self, key: &ServerKey) -> bool {
-        let exists = self.get_mut(key).is_some();
-        if exists {
-            self.by_server.remove(&key.server);
-            self.order.retain(|server| *server != key.server);
-        }
-        exists
+    /// Removes the server with this key. Returns its server part.
+    fn remove(&mut self, key: &ServerKey) -> Option<ServerPart> {
+        self.get_mut(key)?;
+        self.remove_name(&key.server)
     }
 
-    /// Builds a snapshot of the tools of all enabled servers. Its revision is still 0.
-    fn build_catalog(&self) -> Catalog {
-        let in_order = self.order.iter();
-        let enabled = in_order
-            .filter_map(|server| self.by_server.get(server))
-            .filter(|server| server.enabled);
-        let tools: Vec<_> = enabled.flat_map(|server| &server.tools).collect();
-        let names: Vec<_> = tools
-            .iter()
-            .map(|tool| (&tool.wire_name, tool.name_is_unchanged))
-            .collect();
-        let owners = naming::assign_wire_names(&names);
-        if owners.len() == tools.len() {
-            return Catalog {
-                tools: tools.into_iter().cloned().collect(),
-                by_name: owners,
-                ..Catalog::default()
-            };
-        }
-        let mut catalog = Catalog::default();
-        for (index, tool) in tools.iter().enumerate() {
-            let wire = tool.wire_name.clone();
-            let owner = owners.get(&wire).filter(|owner| **owner != index);
-            match owner.and_then(|owner| tools.get(*owner)) {
-                Some(owner) => {
-                    let holder = owner.id.clone();
-                    catalog.rejected.push(RejectedTool {
-                        id: tool.id.clone(),
-                        reason: NameClash { wire, holder }.to_string(),
-                    });
-                }
-                None => {
-                    catalog.by_name.insert(wire, catalog.tools.len());
-                    catalog.tools.push(Arc::clone(tool));
-                }
+    fn remove_name(&mut self, name: &ServerName) -> Option<ServerPart> {
+        let removed = self.by_server.remove(name)?;
+        self.order.remove(&removed.position);
+        if let Some(same_part) = self.by_part.get_mut(&removed.part) {
+            same_part.retain(|server| server != name);
+            if same_part.is_empty() {
+                self.by_part.remove(&removed.part);
             }
         }
-        catalog
+        Some(removed.part)
+    }
+
+    /// Moves the servers to the order of `names`. Servers that are not in `names` follow at the
+    /// end. Returns the server parts of all servers that moved.
+    fn reorder(&mut self, names: Vec<ServerName>) -> Vec<ServerPart> {
+        if self.order.values().eq(names.iter()) {
+            return Vec::new();
+        }
+        let old = std::mem::take(&mut self.order);
+        let mut moved = Vec::new();
+        for name in names.into_iter().chain(old.into_values()) {
+            let Some(server) = self.by_server.get_mut(&name) else {
+                continue;
+            };
+            if self.order.get(&server.position) == Some(&name) {
+                continue;
+            }
+            server.position = self.next_position;
+            moved.push(Arc::clone(&server.part));
+            self.order.insert(self.next_position, name);
+            self.next_position += 1;
+        }
+        moved
+    }
+
+    /// Builds the group of the enabled servers with this server part.
+    fn build_group(&self, part: &str) -> Option<Group> {
+        let names = self.by_part.get(part)?;
+        let listed = names.iter().filter_map(|name| {
+            let (server, tools) = self.by_server.get_key_value(name)?;
+            tools.enabled.then_some(ListedTools {
+                server,
+                position: tools.position,
+                tools: &tools.tools,
+            })
+        });
+        let mut listed: Vec<_> = listed.collect();
+        listed.sort_unstable_by_key(|server| server.position);
+        Group::build(&listed)
     }
 }
 
@@ -133,36 +166,41 @@ impl CatalogPublisher {
 
     /// The servers in the order in which their tools appear in the catalog.
     pub(crate) fn order(&self) -> Vec<ServerName> {
-        lock(&self.table).order.clone()
+        lock(&self.table).order.values().cloned().collect()
+    }
+
+    /// Returns the server whose wire names have this server part, or one of them if there are
+    /// several.
+    pub(crate) fn server_of_part(&self, part: &str) -> Option<ServerName> {
+        let table = lock(&self.table);
+        table.by_part.get(part)?.first().cloned()
     }
 
     /// Adds a server without tools at the end of the order. Publishes nothing.
     pub(crate) fn add_server(&self, key: &ServerKey) {
-        let mut table = lock(&self.table);
-        table.insert(key);
-        table.order.retain(|server| *server != key.server);
-        table.order.push(key.server.clone());
+        lock(&self.table).insert(key);
     }
 
     /// Removes and adds servers and sets the order of all servers. The catalog shows these changes
-    /// only after the next publication; see [`Self::publish_staged`].
+    /// only after the next [`Self::publish_staged`].
     pub(crate) fn stage(&self, removed: &[ServerKey], added: &[ServerKey], order: Vec<ServerName>) {
         let mut table = lock(&self.table);
         for key in removed {
-            table.remove(key);
+            let part = table.remove(key);
+            table.staged.extend(part);
         }
         for key in added {
             table.insert(key);
         }
-        table.order = order;
-        // A server may have been removed since the caller computed the order.
-        let ToolTable { by_server, order } = &mut *table;
-        order.retain(|server| by_server.contains_key(server));
+        let moved = table.reorder(order);
+        table.staged.extend(moved);
     }
 
     /// Publishes the changes that [`Self::stage`] made.
     pub(crate) fn publish_staged(&self) {
-        self.publish(&lock(&self.table));
+        let mut table = lock(&self.table);
+        let parts = std::mem::take(&mut table.staged);
+        self.publish(&table, parts);
     }
 
     /// Replaces the tools of a server. A tool whose definition did not change keeps its compiled
@@ -175,9 +213,15 @@ impl CatalogPublisher {
                 .collect();
             let reuse_or_create = |tool: ToolDefinition| match known.remove(tool.name.as_str()) {
                 Some(same) if *same.definition == tool => same.with_availability(available),
-                _ => Arc::new(CatalogTool::new(&key.server, tool, available)),
+                _ => Arc::new(CatalogTool::new(
+                    &key.server,
+                    tool,
+                    available,
+                    &server.schemas,
+                )),
             };
-            server.tools = tools.into_iter().map(reuse_or_create).collect();
+            let tools = tools.into_iter().map(reuse_or_create).collect();
+            server.tools = tools;
         });
     }
 
@@ -203,8 +247,8 @@ impl CatalogPublisher {
     /// Removes a server, its tools and its position in the order.
     pub(crate) fn remove(&self, key: &ServerKey) {
         let mut table = lock(&self.table);
-        if table.remove(key) {
-            self.publish(&table);
+        if let Some(part) = table.remove(key) {
+            self.publish(&table, [part]);
         }
     }
 
@@ -212,32 +256,47 @@ impl CatalogPublisher {
         let mut table = lock(&self.table);
         if let Some(server) = table.get_mut(key) {
             change(server);
-            self.publish(&table);
+            let part = Arc::clone(&server.part);
+            self.publish(&table, [part]);
         }
     }
 
-    /// Builds a snapshot of `table` and publishes it if it differs from the current snapshot. The
-    /// caller holds the lock on the table, so that an older snapshot never replaces a newer one.
-    fn publish(&self, table: &ToolTable) {
+    /// Builds the groups with these server parts again, and publishes a snapshot if it differs from
+    /// the current one. The caller holds the lock on the table, so that an older snapshot never
+    /// replaces a newer one.
+    fn publish(&self, table: &ToolTable, parts: impl IntoIterator<Item = ServerPart>) {
         let before = self.current();
-        let mut next = table.build_catalog();
-        let diff = CatalogDiff::new(&before, &next);
+        let mut groups = before.groups.clone();
+        let mut diff = CatalogDiff::default();
+        let empty = Group::default();
+        for part in parts {
+            let old = before.groups.get(&part).map(Arc::as_ref);
+            let new = table.build_group(&part);
+            diff.add_group(old.unwrap_or(&empty), new.as_ref().unwrap_or(&empty));
+            match new {
+                Some(group) => drop(groups.insert(part, Arc::new(group))),
+                None => drop(groups.remove(&part)),
+            }
+        }
         if diff.is_empty() {
             return;
         }
-        next.revision = Revision(before.revision.0 + 1);
-        let next = Arc::new(next);
-        self.current.store(Arc::clone(&next));
+        let revision = Revision(before.revision.0 + 1);
+        self.current.store(Arc::new(Catalog {
+            revision,
+            groups,
+            all: OnceLock::new(),
+        }));
         if !self.events.has_listeners() {
             return;
         }
-        for (server, diff) in diff.by_server(&before, &next) {
+        for (server, changes) in diff.into_changes() {
             self.events.send(|| Event::ToolsChanged {
                 server,
-                revision: next.revision,
-                added: diff.added,
-                removed: diff.removed,
-                changed: diff.changed,
+                revision,
+                added: changes.added,
+                removed: changes.removed,
+                changed: changes.changed,
             });
         }
     }

@@ -4,6 +4,7 @@
 //! store the first invalid name or pattern, and `start` returns the error, so that a chain of
 //! methods needs only one `?`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,12 +36,13 @@ use crate::content::ResultStore;
 use crate::host_state::HostState;
 use crate::id::ServerName;
 use crate::interaction::{Interaction, NoInteraction, WithRoots};
-use crate::limits::{Deadlines, Limits};
+use crate::limits::{Deadlines, Limits, default_start_concurrency};
 use crate::permission::{
     Action, InvalidPattern, PermissionRequest, PermissionResponse, Policy, Rule,
 };
 use crate::server::connect::ServerEndpoint;
 use crate::server::retry_slots::RetrySlots;
+use crate::server::start_slots::StartSlots;
 use crate::watch::WatchTable;
 
 /// Collects the servers and options of a [`Host`]. Nothing runs before [`HostBuilder::start`].
@@ -55,6 +57,7 @@ pub struct HostBuilder {
     roots: Vec<PathBuf>,
     limits: Limits,
     deadlines: Deadlines,
+    start_concurrency: NonZeroUsize,
     result_store: Option<Arc<dyn ResultStore>>,
     #[cfg(feature = "stdio")]
     host_id: HostId,
@@ -100,6 +103,7 @@ impl Default for HostBuilder {
             roots: Vec::new(),
             limits: Limits::default(),
             deadlines: Deadlines::default(),
+            start_concurrency: default_start_concurrency(),
             result_store: None,
             #[cfg(feature = "stdio")]
             host_id: HostId::new(),
@@ -395,6 +399,14 @@ impl HostBuilder {
         self
     }
 
+    /// Sets how many child processes start at the same time. The others wait until a server has
+    /// completed its handshake, or has been starting for 5 seconds. Default: twice the number of
+    /// cores.
+    pub fn start_concurrency(mut self, servers: NonZeroUsize) -> Self {
+        self.start_concurrency = servers;
+        self
+    }
+
     /// Sets who uses the host: a person on their own machine, or the users of a shared server. With
     /// [`Profile::Server`], the host never starts a child process, even if an entry has a command,
     /// treats all config entries as lazy, and ignores [`Self::interaction`] and [`Self::roots`].
@@ -473,6 +485,7 @@ impl HostBuilder {
             children,
             resumed,
             retry_slots: Arc::new(RetrySlots::new()),
+            start_slots: Arc::new(StartSlots::new(self.start_concurrency)),
             state,
         };
         for server in self.servers {

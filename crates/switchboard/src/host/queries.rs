@@ -23,8 +23,8 @@ use super::Host;
 use crate::content::{RenderedPrompt, RenderedResource, render_prompt, render_resource};
 use crate::mention;
 use crate::query::{
-    CompletionTarget, Listing, MentionedResource, QueryError, RefreshOutcome, ServerItem,
-    deadline_at,
+    CompletionTarget, Listing, ListingNote, MentionedResource, QueryError, RefreshOutcome,
+    ServerItem, deadline_at,
 };
 use crate::server::ServerHandle;
 use crate::server::listing_cache::{ListingCache, ListingCaches, SharedItems};
@@ -221,12 +221,13 @@ impl Host {
         let state = self.state();
         let mut listing = Listing {
             items: Vec::new(),
+            notes: Vec::new(),
             errors: Vec::new(),
         };
         if let Some(server) = server {
             let server = state.query_server(server)?;
             let items = self.cached_listing(&server, cache).await?;
-            listing.items = to_server_items(&server, &items);
+            listing.add(&server, &items);
             return Ok(listing);
         }
         let servers = state.servers_in_order();
@@ -243,7 +244,7 @@ impl Host {
             .map(|server| self.cached_listing(server, cache));
         for (server, items) in connected.iter().zip(join_all(lists).await) {
             match items {
-                Ok(items) => listing.items.extend(to_server_items(server, &items)),
+                Ok(items) => listing.add(server, &items),
                 Err(error) => listing.errors.push(error),
             }
         }
@@ -275,10 +276,19 @@ impl Host {
     }
 }
 
-fn to_server_items<T>(server: &ServerHandle, items: &SharedItems<T>) -> Vec<ServerItem<T>> {
-    let items = items.iter().map(|item| ServerItem {
-        server: server.settings().name.clone(),
-        item: Arc::clone(item),
-    });
-    items.collect()
+impl<T> Listing<T> {
+    /// Adds the items and the notes of one server.
+    fn add(&mut self, server: &ServerHandle, listed: &SharedItems<T>) {
+        let name = &server.settings().name;
+        self.items
+            .extend(listed.items.iter().map(|item| ServerItem {
+                server: name.clone(),
+                item: Arc::clone(item),
+            }));
+        self.notes
+            .extend(listed.notes.iter().map(|note| ListingNote {
+                server: name.clone(),
+                note: note.clone(),
+            }));
+    }
 }

@@ -358,6 +358,7 @@ impl ServerSpec {
             stop: state.stop.child_token(),
             resumed: host.resumed.clone(),
             retry_slots: Arc::clone(&host.retry_slots),
+            start_slots: Arc::clone(&host.start_slots),
         };
         Arc::new(ServerHandle::spawn(
             self.settings,

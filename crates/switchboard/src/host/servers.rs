@@ -17,11 +17,12 @@ use switchboard_wire::sync::lock;
 use super::reconcile::{FileEntry, diff_servers};
 use super::server_spec::ServerSpec;
 use super::{Host, HostInner};
+use crate::catalog::CatalogTool;
 use crate::host_state::ServerHandles;
 use crate::id::ServerName;
 use crate::server::ServerHandle;
 use crate::server::state::Phase;
-use crate::status::{ConnectionStatus, ServerDetails, ServerStatus};
+use crate::status::{ConnectionStatus, ServerDetails, ServerPhase, ServerStatus};
 
 /// The config entries that [`Host::set_servers`] or [`Host::apply_config`] can replace later.
 #[derive(Default)]
@@ -118,13 +119,39 @@ impl Host {
         Ok(self.find_server(name)?.details(&self.catalog()))
     }
 
+    /// Compiles the schemas of these tools. Afterwards, [`CatalogTool::schema_notes`] and
+    /// [`ServerDetails::notes`] have a note about each schema that cannot be used. Without this
+    /// method, the host compiles a schema when the first call needs it.
+    pub async fn check_schemas(&self, tools: impl IntoIterator<Item = &Arc<CatalogTool>>) {
+        let schemas = tools.into_iter().flat_map(|tool| {
+            let input = Arc::clone(&tool.input_schema);
+            std::iter::once(input).chain(tool.output_schema.clone())
+        });
+        let schemas = schemas.collect();
+        self.state().schema_checks.compile(schemas).await;
+    }
+
+    /// The phase of every server, in the order in which the servers were configured. Cheaper than
+    /// [`Host::status`], which copies the tool lists.
+    pub fn phases(&self) -> Vec<(ServerName, ServerPhase)> {
+        let servers = self.state().servers_in_order();
+        let phases = servers
+            .iter()
+            .map(|server| (server.settings().name.clone(), server.phase()));
+        phases.collect()
+    }
+
     /// Waits until the condition `readiness` is met. A server that is not starting is connected,
     /// has failed, or has not been started. This method has no timeout.
     pub async fn wait_for(&self, readiness: Readiness) {
-        let mut servers = self.state().servers_in_order();
-        if let Readiness::Servers(names) = &readiness {
-            servers.retain(|server| names.contains(&server.settings().name));
-        }
+        let state = self.state();
+        let servers = match &readiness {
+            Readiness::Servers(names) => {
+                let servers = names.iter().filter_map(|name| state.server(name));
+                servers.collect()
+            }
+            Readiness::First | Readiness::All => state.servers_in_order(),
+        };
         let starting = servers.iter().map(|server| server.wait_until_settled());
         if readiness == Readiness::First {
             let mut starting: FuturesUnordered<_> = starting.collect();

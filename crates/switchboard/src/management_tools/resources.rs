@@ -70,7 +70,10 @@ pub(super) async fn list(host: &Host, input: OptionalServer) -> ToolResult<Outpu
             None => skipped += 1,
         }
     }
-    let mut notes: Vec<_> = listing.errors.iter().map(ToString::to_string).collect();
+    let errors = listing.errors.iter().map(ToString::to_string);
+    let mut notes: Vec<_> = errors
+        .chain(listing.notes.iter().map(ToString::to_string))
+        .collect();
     if skipped > 0 {
         notes.push(format!(
             "{skipped} more resources were left out (limit `result_text_bytes`); ask for one server"

@@ -24,6 +24,7 @@ use super::connect_hint;
 use super::environment::Variables;
 use super::retry_slots::RetrySlots;
 use super::sdk_servers::SdkServers;
+use super::start_slots::StartSlots;
 #[cfg(feature = "stdio")]
 use super::{environment, launch::launch};
 use crate::cache::ServerCache;
@@ -91,6 +92,8 @@ pub(crate) struct ConnectSetup {
     pub(crate) resumed: tokio::sync::watch::Receiver<u64>,
     /// Spreads simultaneous reconnects over time. Shared by all servers of the host.
     pub(crate) retry_slots: Arc<RetrySlots>,
+    /// Limits how many servers start at the same time. Shared by all servers of the host.
+    pub(crate) start_slots: Arc<StartSlots>,
 }
 
 /// Why a connection attempt failed, or why an established session ended.

@@ -47,8 +47,25 @@ struct CachedListing<T> {
     items: SharedItems<T>,
 }
 
-/// The items of a listing, shared between the cache and its readers.
-pub(crate) type SharedItems<T> = Arc<Vec<Arc<T>>>;
+/// A listing, shared between the cache and its readers.
+pub(crate) type SharedItems<T> = Arc<ListedItems<T>>;
+
+/// The items of a listing.
+#[derive(Debug)]
+pub(crate) struct ListedItems<T> {
+    pub(crate) items: Vec<Arc<T>>,
+    /// Which items are missing and why.
+    pub(crate) notes: Vec<String>,
+}
+
+impl<T> Default for ListedItems<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
 
 impl<T: ListItem> ListingCache<T> {
     /// Returns the cached listing if it is valid. Otherwise requests the listing from the server.
@@ -73,7 +90,10 @@ impl<T: ListItem> ListingCache<T> {
             tracing::warn!(note, "listing");
         }
         let ttl = listing.ttl();
-        let items: SharedItems<T> = Arc::new(listing.items.into_iter().map(Arc::new).collect());
+        let items = Arc::new(ListedItems {
+            items: listing.items.into_iter().map(Arc::new).collect(),
+            notes: listing.notes,
+        });
         let expires_at = (!ttl.is_zero()).then(|| Instant::now() + ttl);
         let is_cacheable = is_announced || expires_at.is_some();
         *lock(&self.0) = is_cacheable.then(|| CachedListing {

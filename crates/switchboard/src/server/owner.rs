@@ -25,6 +25,7 @@ use super::ServerHandle;
 use super::backoff::{Backoff, ConnectionFailure, FailureKind, GiveUpReason, RetryDecision};
 use super::change_events::ChangeEvents;
 use super::connect::{ConnectError, ConnectSetup};
+use super::start_slots::{StartRequest, StartSlot};
 use super::state::{FailureReason, Phase, State};
 use super::tool_listing_refresh::{ListingExpiry, ListingRefresh, list_tools};
 use crate::catalog::{CatalogPublisher, ServerKey};
@@ -51,6 +52,8 @@ pub(crate) struct Owner {
     pub(super) failed_attempts: u32,
     /// The server that this server replaces. `None` once the replaced server has stopped.
     pub(super) replaces: Option<Arc<ServerHandle>>,
+    /// The start slot that was requested when the server was added. `None` once it was used.
+    pub(super) start_request: Option<StartRequest>,
     /// When an expired session was last replaced without a delay.
     pub(super) last_immediate_reconnect: Option<Instant>,
 }
@@ -104,7 +107,7 @@ impl Owner {
             self.setup.stop.run_until_cancelled(stopped).await;
         }
         let mut step = match self.state.borrow().phase {
-            Phase::Starting => NextStep::Connect,
+            Phase::Queued | Phase::Starting => NextStep::Connect,
             _ => NextStep::WaitForOrder,
         };
         loop {
@@ -188,12 +191,16 @@ impl Owner {
     }
 
     async fn connect(&mut self) -> NextStep {
+        let slot = match self.wait_for_start_slot().await {
+            Ok(slot) => slot,
+            Err(step) => return step,
+        };
         self.publish(|state| state.phase = Phase::Starting);
         let started = Instant::now();
         let setup = Arc::clone(&self.setup);
         // Boxed to keep the future of the owner small, because a connection attempt is rarely in
         // progress.
-        let mut attempt = Box::pin(connect_and_list(&setup));
+        let mut attempt = Box::pin(connect_and_list(&setup, slot));
         let outcome = loop {
             tokio::select! {
                 biased;
@@ -211,6 +218,29 @@ impl Owner {
         match outcome {
             Ok((live, listing)) => self.on_connected(live, listing, started),
             Err(error) => self.on_connect_error(&error),
+        }
+    }
+
+    /// Waits until the server may start. Returns the next step instead if an order arrives that
+    /// changes it.
+    async fn wait_for_start_slot(&mut self) -> Result<StartSlot, NextStep> {
+        let request = self.start_request.take();
+        let setup = &self.setup;
+        let mut request = request.unwrap_or_else(|| setup.start_slots.request(&setup.endpoint));
+        if request.is_waiting() {
+            self.publish(|state| state.phase = Phase::Queued);
+        }
+        loop {
+            tokio::select! {
+                biased;
+                order = self.receive_order() => {
+                    let order = order.ok_or(NextStep::End)?;
+                    if let Some(step) = self.handle_order_without_session(order, Activity::Connecting) {
+                        return Err(step);
+                    }
+                }
+                slot = request.granted() => return Ok(slot),
+            }
         }
     }
 
@@ -468,13 +498,14 @@ fn listing_failed(error: &RequestError) -> String {
     format!("listing the tools failed: {error}")
 }
 
-/// Opens a session and lists the tools. If the listing fails but the session stays open, the
-/// session is still returned.
+/// Opens a session, releases the start slot and lists the tools. If the listing fails but the
+/// session stays open, the session is still returned.
 async fn connect_and_list(
     setup: &ConnectSetup,
+    slot: StartSlot,
 ) -> Result<(LiveSession, Result<Listing<ToolDefinition>, RequestError>), ConnectError> {
     let end = Instant::now() + setup.client.deadlines.startup;
-    let mut live = setup.connect(end).await?;
+    let mut live = slot.hold_during(setup.connect(end)).await?;
     let started = Instant::now();
     let listing = list_tools(setup, &live.session, end).await;
     live.attempt.listing = Some(started.elapsed());

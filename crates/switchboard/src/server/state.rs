@@ -26,6 +26,8 @@ pub(crate) enum Phase {
         /// Where the server was disabled. For a settings file, also how to enable it.
         reason: String,
     },
+    /// Waiting for other servers to start first; see [`StartSlots`](super::start_slots).
+    Queued,
     /// Opening the connection, negotiating the version, or listing tools for the first time.
     Starting,
     /// A session is open.
@@ -57,6 +59,7 @@ impl Phase {
         match self {
             Self::Dormant => ServerPhase::Dormant,
             Self::Off { .. } => ServerPhase::Off,
+            Self::Queued => ServerPhase::Queued,
             Self::Starting => ServerPhase::Starting,
             Self::Ready => ServerPhase::Ready,
             Self::Lost => ServerPhase::Lost,
@@ -120,14 +123,14 @@ impl State {
     /// Returns `false` while the server is starting, and while the owner determines why the session
     /// ended. Calls and queries that need a session wait until this method returns `true`.
     pub(crate) fn is_settled(&self) -> bool {
-        !matches!(self.phase, Phase::Starting | Phase::Lost)
+        !matches!(self.phase, Phase::Queued | Phase::Starting | Phase::Lost)
     }
 
     /// Whether the owner makes no connection attempt until it receives an order.
     pub(crate) fn has_given_up(&self) -> bool {
         !matches!(
             self.phase,
-            Phase::Starting | Phase::Ready | Phase::Lost | Phase::Retrying { .. }
+            Phase::Queued | Phase::Starting | Phase::Ready | Phase::Lost | Phase::Retrying { .. }
         )
     }
 
@@ -141,6 +144,7 @@ impl State {
             Phase::NeedsAuth(_) => ConnectionStatus::NeedsAuth,
             Phase::Off { .. } => ConnectionStatus::Disabled,
             Phase::Dormant
+            | Phase::Queued
             | Phase::Starting
             | Phase::Lost
             | Phase::Retrying { .. }
@@ -165,6 +169,7 @@ impl State {
         match &self.phase {
             Phase::Dormant => Some("not started; the first call starts it".to_owned()),
             Phase::Off { reason } => Some(reason.clone()),
+            Phase::Queued => Some("waiting for other servers to start".to_owned()),
             Phase::Starting => Some("starting".to_owned()),
             Phase::Ready => None,
             Phase::Lost => Some("the connection was lost".to_owned()),

@@ -4,10 +4,13 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use switchboard::Host;
+use switchboard::event::Events;
 use switchboard::status::{ServerDetails, ServerPhase};
 use switchboard_config::{ConfigSnapshot, Diagnostic, ServerEntry};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{render, server_details, to_json};
 use crate::commands::run_host::run_with_host;
@@ -16,6 +19,12 @@ use crate::failure::{Exit, Failure, Kind};
 use crate::render::redraw::Redraw;
 use crate::render::{Console, StdoutState, json, print};
 use crate::signals::Signals;
+
+/// Minimum time between two redraws after events. All events in this time cause one redraw.
+const MIN_REDRAW_INTERVAL: Duration = Duration::from_millis(50);
+/// The time between two redraws is at least this many times the duration of a redraw, so that a long
+/// table takes a limited share of the CPU.
+const REDRAW_SHARE: u32 = 8;
 
 /// How often the table is redrawn while it shows the time until a server is retried.
 const COUNTDOWN_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,10 +55,12 @@ async fn run_loop(
     let mut events = host.events();
     let mut table = LiveTable::new(&context.console);
     loop {
+        let started = Instant::now();
         let details = server_details(host, &servers);
         if table.show(&details, &servers)? == StdoutState::Closed {
             return Ok(());
         }
+        let drawing = started.elapsed();
         let has_countdown = details
             .iter()
             .any(|(_, server)| server.phase == ServerPhase::Retrying);
@@ -61,10 +72,20 @@ async fn run_loop(
                 host.set_rules(context.rules(&servers));
                 host.apply_config(servers.loaded.config.clone(), &servers.trust).await;
             }
-            _ = events.next() => {}
+            _ = events.next() => collect_events(&mut events, drawing).await,
             () = tokio::time::sleep(COUNTDOWN_INTERVAL), if has_countdown && table.redraw.is_some() => {}
         }
     }
+}
+
+/// Waits and drops the events that arrive meanwhile. The next redraw shows all of them.
+async fn collect_events(events: &mut Events, drawing: Duration) {
+    tokio::time::sleep(MIN_REDRAW_INTERVAL.max(drawing * REDRAW_SHARE)).await;
+    while events
+        .next()
+        .now_or_never()
+        .is_some_and(|event| event.is_some())
+    {}
 }
 
 /// Prints the server table, and keeps what it printed last to detect changes.
