@@ -10,6 +10,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod guide;
 mod listings;
 mod long_calls;
 mod remote;
