@@ -14,7 +14,51 @@ use serde_json::map::Iter;
 use serde_json::{Error, Map, Value};
 
 /// Deserializes the arguments into `A`. The error is a message for the model.
+///
+/// JSON Schema regards `1.0` as an integer, and serde does not. If `A` rejects the arguments, whole
+/// floats are deserialized as integers.
 pub(super) fn parse<A: DeserializeOwned>(arguments: &Map<String, Value>) -> Result<A, String> {
+    let error = match parse_as_written(arguments) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error,
+    };
+    let mut arguments = arguments.clone();
+    let mut has_changed = false;
+    for value in arguments.values_mut() {
+        has_changed |= make_whole_floats_integers(value);
+    }
+    if has_changed && let Ok(parsed) = parse_as_written(&arguments) {
+        return Ok(parsed);
+    }
+    Err(error)
+}
+
+/// Replaces floats without a fraction by integers, as far as a float holds every integer exactly.
+/// Returns whether there were any.
+fn make_whole_floats_integers(value: &mut Value) -> bool {
+    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number
+                .as_f64()
+                .filter(|float| float.fract() == 0.0 && float.abs() <= MAX_EXACT);
+            let Some(whole) = whole else { return false };
+            #[expect(clippy::cast_possible_truncation, reason = "at most MAX_EXACT")]
+            let integer = whole as i64;
+            *value = integer.into();
+            true
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |changed, item| {
+            make_whole_floats_integers(item) || changed
+        }),
+        Value::Object(members) => members.values_mut().fold(false, |changed, member| {
+            make_whole_floats_integers(member) || changed
+        }),
+        _ => false,
+    }
+}
+
+fn parse_as_written<A: DeserializeOwned>(arguments: &Map<String, Value>) -> Result<A, String> {
     let current_argument = Cell::new(None);
     let deserializer = ArgumentDeserializer {
         entries: arguments.iter(),
@@ -138,6 +182,27 @@ mod tests {
         assert_eq!((table.number, table.order.dish.as_str()), (3, "soup"));
         let prices: BTreeMap<String, f64> = parse_json(&json!({"soup": 4.5})).unwrap();
         assert_eq!(prices, BTreeMap::from([("soup".to_owned(), 4.5)]));
+    }
+
+    #[test]
+    fn whole_floats_are_integers() {
+        let order = Order {
+            dish: "soup".to_owned(),
+            plates: 2,
+            spices: None,
+        };
+        assert_eq!(
+            parse_json(&json!({"dish": "soup", "plates": 2.0})),
+            Ok(order)
+        );
+        let nested: BTreeMap<String, Vec<u8>> = parse_json(&json!({"a": [1.0, 2, 3e0]})).unwrap();
+        assert_eq!(nested, BTreeMap::from([("a".to_owned(), vec![1, 2, 3])]));
+        let floats: BTreeMap<String, Value> = parse_json(&json!({"a": 1.0})).unwrap();
+        assert_eq!(floats["a"], json!(1.0));
+        for plates in [json!(2.5), json!(256.0), json!(1e300), json!("2")] {
+            let error = parse_json::<Order>(&json!({"dish": "soup", "plates": plates}));
+            assert!(error.unwrap_err().contains("`plates`"), "{plates}");
+        }
     }
 
     #[test]

@@ -68,12 +68,24 @@ pub struct InProcessResource {
 
 impl InProcessResource {
     /// Creates a resource with this URI. `handler` is the async function that reads the resource.
+    ///
+    /// # Panics
+    ///
+    /// If the URI is empty.
+    #[track_caller]
     pub fn new<F, Fut, R>(uri: impl Into<String>, name: impl Into<String>, handler: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ToolResult<R>> + Send + 'static,
         R: ResourceOutput,
     {
+        let definition = Resource::new(uri, name);
+        if definition.uri.is_empty() {
+            let name = &definition.name;
+            registration_panic(&format!(
+                "cannot register resource {name}: its URI is empty"
+            ));
+        }
         let handler = Arc::new(handler);
         let read = move |this: &Self| -> ReadFuture {
             let (handler, uri) = (Arc::clone(&handler), this.definition.uri.clone());
@@ -81,7 +93,7 @@ impl InProcessResource {
             Box::pin(async move { Ok(handler().await?.into_result(&uri, mime_type.as_deref())) })
         };
         Self {
-            definition: Resource::new(uri, name),
+            definition,
             read: Box::new(read),
         }
     }

@@ -154,6 +154,11 @@ impl InProcessServer {
 
     /// Adds a resource: a URI, and the async function that reads the resource. Replaces an existing
     /// resource with the same URI.
+    ///
+    /// # Panics
+    ///
+    /// If the URI is empty.
+    #[track_caller]
     pub fn resource<F, Fut, R>(
         self,
         uri: impl Into<String>,

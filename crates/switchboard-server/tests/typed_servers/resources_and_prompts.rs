@@ -110,6 +110,12 @@ fn unsupported_template_panics_at_registration() {
     let _ = empty_server().resource_template("x://{?query}", "x", |_| async { Ok("") });
 }
 
+#[test]
+#[should_panic(expected = "cannot register resource x: its URI is empty")]
+fn resource_without_uri_panics_at_registration() {
+    let _ = empty_server().resource("", "x", || async { Ok("") });
+}
+
 #[tokio::test]
 async fn read_failure_and_panic_are_errors() {
     let server = server_with_resources();
