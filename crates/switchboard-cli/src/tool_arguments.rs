@@ -5,6 +5,7 @@
 //! and `key:=json` is never coerced.
 
 use serde_json::{Map, Number, Value};
+use switchboard::mcp::Json;
 
 use crate::failure::Failure;
 use crate::tool_schema::ToolSchema;
@@ -51,7 +52,7 @@ pub(crate) fn parse(words: &[String]) -> Result<ArgumentInput, Failure> {
 
 /// Parses a JSON object.
 pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, Failure> {
-    match serde_json::from_str(text) {
+    match parse_json(text) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => {
             Err(Failure::usage("the arguments are JSON, but not an object").hint(ARGUMENT_SYNTAX))
@@ -61,6 +62,12 @@ pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, Failure> {
                 .hint(ARGUMENT_SYNTAX),
         ),
     }
+}
+
+/// Parses JSON. Rejects an object that has the same key twice: only one of the values would be sent.
+fn parse_json(text: &str) -> Result<Value, serde_json::Error> {
+    Json::parse(text)?.check_unique_keys()?;
+    serde_json::from_str(text)
 }
 
 fn parse_pair(word: &str) -> Result<ArgumentPair, Failure> {
@@ -76,7 +83,7 @@ fn parse_pair(word: &str) -> Result<ArgumentPair, Failure> {
     };
     let (key, value) = match key.strip_suffix(':') {
         None => (key, ArgumentValue::Text(value.to_owned())),
-        Some(key) => match serde_json::from_str(value) {
+        Some(key) => match parse_json(value) {
             Ok(json) => (key, ArgumentValue::Json(json)),
             Err(error) => {
                 let message = format!("the value of `{key}` is not valid JSON: {error}");

@@ -13,6 +13,7 @@ mod log_level;
 mod prompt;
 mod resource;
 mod tool;
+mod unique_keys;
 mod version;
 
 pub use client_capabilities::ClientCapabilities;

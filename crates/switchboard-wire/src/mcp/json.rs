@@ -8,6 +8,8 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::unique_keys::check_unique_keys;
+
 /// Parts of a message up to this size, in bytes, are copied, so that they do not keep the whole
 /// message in memory.
 const COPY_LIMIT: usize = 16 * 1024;
@@ -62,6 +64,12 @@ impl Json {
             Text::Owned(text) => text,
             Text::Shared(bytes) => std::str::from_utf8(bytes).unwrap_or("null"),
         }
+    }
+
+    /// Fails if an object in the text has the same key twice. [`to_value`](Self::to_value) keeps
+    /// only the last value of such a key, and other parsers may keep another one.
+    pub fn check_unique_keys(&self) -> Result<(), serde_json::Error> {
+        check_unique_keys(self.as_str())
     }
 
     /// Parses the text into a tree. The caller checks first that it is small enough.
