@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use switchboard_wire::jsonrpc::{self, Message, Outcome, ParsedLine, RawResult, ResponseId};
+use switchboard_wire::limits::FieldLimits;
 use switchboard_wire::lines::{Line, LineReader, Unterminated};
 use switchboard_wire::mcp::{CallToolResult, Json};
 use switchboard_wire::memory_budget::MemoryBudget;
@@ -218,7 +219,7 @@ pub fn tool_result(line: &[u8]) -> Option<CallToolResult> {
 
 /// Decodes a line as a page of `tools/list` and returns the JSON in it that is not decoded.
 pub fn tool_page(line: &[u8]) -> Option<Vec<Json>> {
-    let page = decode::page(&result_in(line)?, "tools", MAX_ITEMS, decode::tool).ok()?;
+    let page = decode::page(&result_in(line)?, "tools", MAX_ITEMS, &FieldLimits::default(), decode::tool).ok()?;
     let carried = page.items.into_iter().flat_map(|tool| {
         [Some(tool.input_schema), tool.output_schema, tool.meta]
             .into_iter()
@@ -230,8 +231,8 @@ pub fn tool_page(line: &[u8]) -> Option<Vec<Json>> {
 /// Decodes a line as the response to both kinds of handshake.
 pub fn decode_handshakes(line: &[u8]) {
     if let Some(result) = result_in(line) {
-        let _ = decode::initialize_result(&result);
-        let _ = decode::discover_result(&result);
+        let _ = decode::initialize_result(&result, &FieldLimits::default());
+        let _ = decode::discover_result(&result, &FieldLimits::default());
     }
 }
 

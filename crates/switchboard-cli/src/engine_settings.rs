@@ -167,7 +167,7 @@ pub(crate) fn raise_hint(bound: &str, file: &Path) -> Option<String> {
     })
 }
 
-fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 28] {
+fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 31] {
     [
         ("messageBytes", &mut limits.message_bytes),
         ("memoryBytes", &mut limits.memory_bytes),
@@ -180,6 +180,9 @@ fn limit_fields(limits: &mut Limits) -> [(&'static str, &mut usize); 28] {
         ("resourcesPerServer", &mut limits.resources_per_server),
         ("promptsPerServer", &mut limits.prompts_per_server),
         ("listingBytes", &mut limits.listing_bytes),
+        ("nameBytes", &mut limits.name_bytes),
+        ("descriptionBytes", &mut limits.description_bytes),
+        ("schemaBytes", &mut limits.schema_bytes),
         ("cursorBytes", &mut limits.cursor_bytes),
         ("stderrTailBytes", &mut limits.stderr_tail_bytes),
         ("inboundRequests", &mut limits.inbound_requests),

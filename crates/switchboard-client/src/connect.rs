@@ -229,7 +229,7 @@ impl ConnectInputs<'_> {
         let opened = Instant::now();
         live.attempt.opening = Some(opened - started);
         let remaining = until.saturating_duration_since(opened);
-        let handshake = negotiate_session(&live.session, first, remaining, &context.deadlines);
+        let handshake = negotiate_session(&live.session, first, remaining, context);
         let error = match timeout_at(until, handshake).await {
             Ok(Ok(handshake)) => {
                 if let Some(handshake) = handshake {

@@ -51,7 +51,7 @@ use switchboard_wire::encode;
 use switchboard_wire::encode::InputResponses;
 use switchboard_wire::id::ServerName;
 use switchboard_wire::jsonrpc::RawResult;
-use switchboard_wire::limits::LARGE_MESSAGE_BYTES;
+use switchboard_wire::limits::{FieldLimits, LARGE_MESSAGE_BYTES};
 use switchboard_wire::mcp::{
     CallToolResult, ClientCapabilities, Era, Implementation, LogLevel, Progress,
     ServerCapabilities, ServerHello,
@@ -232,7 +232,11 @@ impl Session {
             query = query.with("cursor", cursor);
         }
         let result = self.query(&query).await?;
-        let page = decode::page(&result, T::KEY, max_items, T::ITEM);
+        let limits = match self.peer() {
+            Some(peer) => peer.context.limits.field_limits(),
+            None => FieldLimits::default(),
+        };
+        let page = decode::page(&result, T::KEY, max_items, &limits, T::ITEM);
         let mut page = page.map_err(RequestError::InvalidResponse)?;
         #[cfg(feature = "http")]
         if let Self::StreamableHttp(http) = self {

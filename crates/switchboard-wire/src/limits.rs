@@ -40,6 +40,17 @@ pub struct Limits {
     pub prompts_per_server: usize,
     /// Maximum size of one listing with all its pages, in bytes.
     pub listing_bytes: usize,
+    /// Maximum length of a name, a version or a title that a server declares, in bytes. Tools and
+    /// prompts with a longer name are left out of their listing, with a note. Other names, versions
+    /// and titles are truncated.
+    pub name_bytes: usize,
+    /// Maximum length of the instructions of a server, and of the description of a tool, resource,
+    /// prompt or prompt argument, in bytes. Longer texts are truncated.
+    pub description_bytes: usize,
+    /// Maximum size of one JSON value of a listed item, in bytes: a schema, annotations or `_meta`.
+    /// A tool with a larger input schema is left out of the listing, with a note. Other larger
+    /// values are dropped, with a note.
+    pub schema_bytes: usize,
     /// Maximum length of a cursor that is sent back to a server, in bytes.
     pub cursor_bytes: usize,
     /// How many bytes of the end of a child's stderr are kept.
@@ -112,6 +123,9 @@ impl Default for Limits {
             resources_per_server: 100_000,
             prompts_per_server: 10_000,
             listing_bytes: 64 * MIB,
+            name_bytes: KIB,
+            description_bytes: 64 * KIB,
+            schema_bytes: MIB,
             cursor_bytes: 64 * KIB,
             stderr_tail_bytes: 16 * KIB,
             inbound_requests: 16,
@@ -155,10 +169,36 @@ impl Limits {
         self
     }
 
+    /// The limits on the fields that a server declares.
+    #[doc(hidden)]
+    pub fn field_limits(&self) -> FieldLimits {
+        FieldLimits {
+            name_bytes: self.name_bytes,
+            description_bytes: self.description_bytes,
+            schema_bytes: self.schema_bytes,
+        }
+    }
+
     /// The limits on the JSON of one message.
     #[doc(hidden)]
     pub fn json_budget(&self) -> JsonBudget {
         JsonBudget::new(self.json_nodes, self.json_depth)
+    }
+}
+
+/// The limits on the fields that a server declares, which decoding applies: the fields of [`Limits`]
+/// with the same names.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct FieldLimits {
+    pub name_bytes: usize,
+    pub description_bytes: usize,
+    pub schema_bytes: usize,
+}
+
+impl Default for FieldLimits {
+    fn default() -> Self {
+        Limits::default().field_limits()
     }
 }
 

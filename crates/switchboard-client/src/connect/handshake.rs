@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::ClientContext;
 use super::negotiate::{
     AfterProbe, HandshakeRejection, ProbeOutcome, ProbeRequest, after_initialize, after_probe,
 };
-use crate::deadlines::Deadlines;
 #[cfg(feature = "http")]
 use crate::session::http::{Sse2024Session, StreamableHttpSession};
 use crate::session::{Deadline, LineSession, RequestError, Session, TransportFailure};
 use switchboard_wire::decode;
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
+use switchboard_wire::limits::FieldLimits;
 use switchboard_wire::mcp::{ProtocolVersion, ServerHello};
 
 /// The first request of a handshake.
@@ -120,17 +121,22 @@ pub(super) async fn negotiate_session(
     session: &Session,
     first: FirstRequest,
     remaining: Duration,
-    deadlines: &Deadlines,
+    context: &ClientContext,
 ) -> Result<Option<ServerHello>, HandshakeError> {
+    let terms = HandshakeTerms {
+        remaining,
+        probe: context.deadlines.probe,
+        limits: context.session.limits.field_limits(),
+    };
     let handshake = match session {
-        Session::Line(line) => shake_hands(line, first, remaining, deadlines).await?,
+        Session::Line(line) => shake_hands(line, first, &terms).await?,
         #[cfg(feature = "http")]
         Session::StreamableHttp(http) => {
             // Boxed because this future is larger than those of the other transports.
-            Box::pin(shake_hands(http, first, remaining, deadlines)).await?
+            Box::pin(shake_hands(http, first, &terms)).await?
         }
         #[cfg(feature = "http")]
-        Session::Sse2024(sse) => initialize_sse_2024(sse, remaining).await?,
+        Session::Sse2024(sse) => initialize_sse_2024(sse, &terms).await?,
         Session::Local(_) => return Ok(None),
     };
     Ok(Some(handshake))
@@ -140,27 +146,36 @@ pub(super) async fn negotiate_session(
 #[cfg(feature = "http")]
 async fn initialize_sse_2024(
     session: &Arc<Sse2024Session>,
-    remaining: Duration,
+    terms: &HandshakeTerms,
 ) -> Result<ServerHello, HandshakeError> {
     let version = ProtocolVersion::LATEST_LEGACY;
     let response = session
-        .initialize(version, Deadline::after(remaining))
+        .initialize(version, Deadline::after(terms.remaining))
         .await;
-    let handshake = parse_initialized(response)?;
+    let handshake = parse_initialized(response, &terms.limits)?;
     session.send_initialized().await;
     Ok(handshake)
 }
 
-/// Performs the handshake on a transport that serves both eras. `remaining` is the time that is
-/// left of the startup deadline.
+/// The limits of a handshake.
+struct HandshakeTerms {
+    /// The time that is left of the startup deadline.
+    remaining: Duration,
+    /// Maximum wait for the response to the probe, before `initialize` is sent as well.
+    probe: Duration,
+    /// The limits on what the server reports about itself.
+    limits: FieldLimits,
+}
+
+/// Performs the handshake on a transport that serves both eras.
 async fn shake_hands(
     transport: &impl HandshakeTransport,
     first: FirstRequest,
-    remaining: Duration,
-    deadlines: &Deadlines,
+    terms: &HandshakeTerms,
 ) -> Result<ServerHello, HandshakeError> {
+    let remaining = terms.remaining;
     if first == FirstRequest::Initialize {
-        let initialize = initialize(transport, ProtocolVersion::LATEST_LEGACY, remaining);
+        let initialize = initialize(transport, ProtocolVersion::LATEST_LEGACY, terms);
         return tokio::select! {
             biased;
             outcome = initialize => outcome,
@@ -172,11 +187,11 @@ async fn shake_hands(
         let probe = transport.discover(probe_request.version, Deadline::after(remaining));
         tokio::pin!(probe);
         // Wait at most half of `remaining` for the probe, so that time is left for `initialize`.
-        let response = timeout(deadlines.probe.min(remaining / 2), &mut probe);
+        let response = timeout(terms.probe.min(remaining / 2), &mut probe);
         let outcome = tokio::select! {
             biased;
             response = response => match response {
-                Ok(outcome) => probe_outcome(outcome)?,
+                Ok(outcome) => probe_outcome(outcome, &terms.limits)?,
                 Err(_) => ProbeOutcome::Silent,
             },
             // The lost message was probably the response to the probe, so send `initialize` without
@@ -192,10 +207,10 @@ async fn shake_hands(
                 };
             }
             AfterProbe::Initialize(version) => {
-                return initialize(transport, version, remaining).await;
+                return initialize(transport, version, terms).await;
             }
             AfterProbe::InitializeAndWait => {
-                return initialize_and_wait(transport, probe, probe_request, remaining).await;
+                return initialize_and_wait(transport, probe, probe_request, terms).await;
             }
             AfterProbe::Restart => return Err(HandshakeError::SessionEnded),
             AfterProbe::Reject(rejection) => return Err(HandshakeError::Rejected(rejection)),
@@ -209,13 +224,14 @@ async fn initialize_and_wait(
     transport: &impl HandshakeTransport,
     mut probe: impl Future<Output = Result<RawResult, RequestError>> + Unpin,
     probe_request: ProbeRequest,
-    remaining: Duration,
+    terms: &HandshakeTerms,
 ) -> Result<ServerHello, HandshakeError> {
-    let initialize = initialize(transport, ProtocolVersion::LATEST_LEGACY, remaining);
+    let limits = &terms.limits;
+    let initialize = initialize(transport, ProtocolVersion::LATEST_LEGACY, terms);
     tokio::pin!(initialize);
     tokio::select! {
         biased;
-        late = &mut probe => match after_probe(probe_outcome(late)?, probe_request) {
+        late = &mut probe => match after_probe(probe_outcome(late, limits)?, probe_request) {
             AfterProbe::Modern(handshake) => Ok(*handshake),
             AfterProbe::Reject(rejection) => Err(HandshakeError::Rejected(rejection)),
             _ => initialize.await,
@@ -223,7 +239,7 @@ async fn initialize_and_wait(
         outcome = &mut initialize => match outcome {
             // A modern server rejects `initialize`. Its response to the probe may still arrive.
             Err(HandshakeError::Rejected(rejection)) => {
-                match after_probe(probe_outcome(probe.await)?, probe_request) {
+                match after_probe(probe_outcome(probe.await, limits)?, probe_request) {
                     AfterProbe::Modern(handshake) => Ok(*handshake),
                     _ => Err(HandshakeError::Rejected(rejection)),
                 }
@@ -238,9 +254,12 @@ fn lost_response() -> HandshakeRejection {
     HandshakeRejection::InvalidResponse(InvalidMessage::Malformed(reason.to_owned()))
 }
 
-fn probe_outcome(outcome: Result<RawResult, RequestError>) -> Result<ProbeOutcome, HandshakeError> {
+fn probe_outcome(
+    outcome: Result<RawResult, RequestError>,
+    limits: &FieldLimits,
+) -> Result<ProbeOutcome, HandshakeError> {
     Ok(match outcome {
-        Ok(response) => match decode::discover_result(&response) {
+        Ok(response) => match decode::discover_result(&response, limits) {
             Ok(discovered) => ProbeOutcome::Discovered(discovered),
             Err(error) => ProbeOutcome::InvalidResponse(error),
         },
@@ -270,21 +289,22 @@ fn means_unknown_method(failure: &TransportFailure) -> bool {
 async fn initialize(
     transport: &impl HandshakeTransport,
     version: ProtocolVersion,
-    remaining: Duration,
+    terms: &HandshakeTerms,
 ) -> Result<ServerHello, HandshakeError> {
     let response = transport
-        .initialize(version, Deadline::after(remaining))
+        .initialize(version, Deadline::after(terms.remaining))
         .await;
-    let handshake = parse_initialized(response)?;
+    let handshake = parse_initialized(response, &terms.limits)?;
     transport.send_initialized(handshake.version).await;
     Ok(handshake)
 }
 
 fn parse_initialized(
     response: Result<RawResult, RequestError>,
+    limits: &FieldLimits,
 ) -> Result<ServerHello, HandshakeError> {
     match response {
-        Ok(response) => decode::initialize_result(&response)
+        Ok(response) => decode::initialize_result(&response, limits)
             .map_err(HandshakeRejection::InvalidResponse)
             .and_then(after_initialize)
             .map_err(HandshakeError::Rejected),

@@ -84,7 +84,7 @@ pub const SETTINGS_KEYS: &[Key] = &[
 ];
 
 /// The keys of `limits`.
-pub const LIMIT_KEYS: [&str; 28] = [
+pub const LIMIT_KEYS: [&str; 31] = [
     "messageBytes",
     "memoryBytes",
     "jsonNodes",
@@ -96,6 +96,9 @@ pub const LIMIT_KEYS: [&str; 28] = [
     "resourcesPerServer",
     "promptsPerServer",
     "listingBytes",
+    "nameBytes",
+    "descriptionBytes",
+    "schemaBytes",
     "cursorBytes",
     "stderrTailBytes",
     "inboundRequests",

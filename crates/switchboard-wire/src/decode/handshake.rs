@@ -4,12 +4,10 @@ use serde::Deserialize;
 
 use super::{InvalidMessage, parse, task};
 use crate::jsonrpc::RawResult;
+use crate::limits::FieldLimits;
 use crate::mcp::{Implementation, Json, ServerCapabilities};
 use crate::scan;
 use crate::text::truncate_marked;
-
-/// Longer instructions are truncated.
-const MAX_INSTRUCTION_BYTES: usize = 64 * 1024;
 
 /// The result of `initialize`.
 #[derive(Debug, PartialEq)]
@@ -41,34 +39,51 @@ pub struct ServerDescription {
 }
 
 impl ServerDescription {
-    /// Stores a member of the result, if it is part of the description.
-    fn set_member(&mut self, key: &[u8], value: &[u8]) {
+    /// Stores a member of the result, if it is part of the description. Truncates long texts.
+    fn set_member(&mut self, key: &[u8], value: &[u8], limits: &FieldLimits) {
         match key {
-            b"serverInfo" => self.info = parse(value),
-            b"capabilities" => self.capabilities = capabilities(value),
+            b"serverInfo" => self.info = implementation(value, limits),
+            b"capabilities" => self.capabilities = capabilities(value, limits),
             b"instructions" => {
                 let text = parse(value);
-                self.instructions = text.map(|text| truncate_marked(text, MAX_INSTRUCTION_BYTES));
+                let max_bytes = limits.description_bytes;
+                self.instructions = text.map(|text| truncate_marked(text, max_bytes));
             }
             _ => {}
         }
     }
 }
 
+/// Decodes the name and version of a server. Truncates long texts.
+fn implementation(bytes: &[u8], limits: &FieldLimits) -> Option<Implementation> {
+    let mut info: Implementation = parse(bytes)?;
+    let bounded = |text| truncate_marked(text, limits.name_bytes);
+    info.name = bounded(info.name);
+    info.version = bounded(info.version);
+    info.title = info.title.map(bounded);
+    Some(info)
+}
+
 /// Decodes the result of `initialize`.
-pub fn initialize_result(result: &RawResult) -> Result<InitializeResult, InvalidMessage> {
+pub fn initialize_result(
+    result: &RawResult,
+    limits: &FieldLimits,
+) -> Result<InitializeResult, InvalidMessage> {
     let mut version = None;
     let mut server = ServerDescription::default();
     result.members(|key, value| match key {
         b"protocolVersion" => version = parse(value),
-        _ => server.set_member(key, value),
+        _ => server.set_member(key, value, limits),
     })?;
     let version = version.ok_or_else(|| InvalidMessage::malformed("no `protocolVersion`"))?;
     Ok(InitializeResult { version, server })
 }
 
 /// Decodes the result of `server/discover`.
-pub fn discover_result(result: &RawResult) -> Result<DiscoverResult, InvalidMessage> {
+pub fn discover_result(
+    result: &RawResult,
+    limits: &FieldLimits,
+) -> Result<DiscoverResult, InvalidMessage> {
     let mut supported = None;
     let mut server = ServerDescription::default();
     let mut info_in_meta = None;
@@ -78,18 +93,18 @@ pub fn discover_result(result: &RawResult) -> Result<DiscoverResult, InvalidMess
             // If `_meta` is not an object, it contains no server info.
             let _ = scan::members(value, |key, value| {
                 if *key == *b"io.modelcontextprotocol/serverInfo" {
-                    info_in_meta = parse(value);
+                    info_in_meta = implementation(value, limits);
                 }
             });
         }
-        _ => server.set_member(key, value),
+        _ => server.set_member(key, value, limits),
     })?;
     server.info = info_in_meta.or(server.info);
     let supported = supported.ok_or_else(|| InvalidMessage::malformed("no `supportedVersions`"))?;
     Ok(DiscoverResult { supported, server })
 }
 
-fn capabilities(bytes: &[u8]) -> ServerCapabilities {
+fn capabilities(bytes: &[u8], limits: &FieldLimits) -> ServerCapabilities {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct RawCapability {
@@ -99,7 +114,9 @@ fn capabilities(bytes: &[u8]) -> ServerCapabilities {
         subscribe: bool,
     }
     let mut capabilities = ServerCapabilities {
-        raw: Json::parse_bytes(bytes),
+        raw: (bytes.len() <= limits.schema_bytes)
+            .then(|| Json::parse_bytes(bytes))
+            .flatten(),
         ..ServerCapabilities::default()
     };
     // If the value is not an object, the server has no capabilities.

@@ -2,20 +2,19 @@
 //!
 //! A malformed item is skipped and reported; the other items of the page are kept.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use super::{CacheHint, InvalidMessage, cache_hint, parse};
 use crate::jsonrpc::RawResult;
+use crate::limits::FieldLimits;
 use crate::mcp::{
     Json, Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport, ToolAnnotations,
     ToolDefinition,
 };
 use crate::scan;
+use crate::text::truncate_marked;
 
-/// Tools, prompts and prompt arguments with longer names are skipped. For tools, the protocol
-/// suggests at most 128 characters.
-const MAX_NAME_BYTES: usize = 1024;
 /// Items with longer URIs are skipped.
 const MAX_URI_BYTES: usize = 64 * 1024;
 /// Further arguments of a prompt are dropped.
@@ -90,14 +89,15 @@ impl InvalidItem {
     }
 }
 
-/// Decodes one item. Defects that do not make the item unusable are added to the second argument.
-pub type DecodeItem<T> = fn(&[u8], &mut Vec<SkippedItem>) -> Result<T, InvalidItem>;
+/// Decodes one item. Defects that do not make the item unusable are added to the last argument.
+pub type DecodeItem<T> = fn(&[u8], &FieldLimits, &mut Vec<SkippedItem>) -> Result<T, InvalidItem>;
 
 /// Decodes one page, with at most `max_items` items from the array `key`.
 pub fn page<T>(
     result: &RawResult,
     key: &str,
     max_items: usize,
+    limits: &FieldLimits,
     decode_item: DecodeItem<T>,
 ) -> Result<Page<T>, InvalidMessage> {
     let mut page = Page::single(Vec::new());
@@ -124,7 +124,7 @@ pub fn page<T>(
             page.is_truncated = true;
             break;
         }
-        match decode_item(element, &mut page.skipped) {
+        match decode_item(element, limits, &mut page.skipped) {
             Ok(item) => page.items.push(item),
             Err(InvalidItem { name, reason }) => {
                 let name = name.unwrap_or_else(|| format!("number {}", index + 1));
@@ -140,65 +140,171 @@ impl<'de> Deserialize<'de> for ToolDefinition {
     /// Decodes a tool like an element of a `tools/list` result.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Json::deserialize(deserializer)?;
-        tool(raw.as_str().as_bytes(), &mut Vec::new())
-            .map_err(|invalid| serde::de::Error::custom(invalid.reason))
+        tool(
+            raw.as_str().as_bytes(),
+            &FieldLimits::default(),
+            &mut Vec::new(),
+        )
+        .map_err(|invalid| serde::de::Error::custom(invalid.reason))
     }
 }
 
 /// Decodes one tool.
-pub fn tool(bytes: &[u8], defects: &mut Vec<SkippedItem>) -> Result<ToolDefinition, InvalidItem> {
+pub fn tool(
+    bytes: &[u8],
+    limits: &FieldLimits,
+    defects: &mut Vec<SkippedItem>,
+) -> Result<ToolDefinition, InvalidItem> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", expecting = "an object")]
-    struct RawTool {
+    struct RawTool<'a> {
         name: Option<String>,
         #[serde(default)]
         title: Option<String>,
         #[serde(default)]
         description: Option<String>,
-        input_schema: Option<Json>,
-        output_schema: Option<Json>,
-        annotations: Option<Json>,
-        execution: Option<Json>,
-        #[serde(rename = "_meta")]
-        meta: Option<Json>,
+        // Borrowed, so that a value that is too large is not copied.
+        #[serde(borrow)]
+        input_schema: Option<&'a RawValue>,
+        #[serde(borrow)]
+        output_schema: Option<&'a RawValue>,
+        #[serde(borrow)]
+        annotations: Option<&'a RawValue>,
+        #[serde(borrow)]
+        execution: Option<&'a RawValue>,
+        #[serde(borrow, rename = "_meta")]
+        meta: Option<&'a RawValue>,
     }
-    let raw: RawTool = deserialize_item(bytes)?;
+    let raw: RawTool<'_> = deserialize_item(bytes)?;
     let name = raw
         .name
         .filter(|name| !name.is_empty())
         .ok_or_else(|| InvalidItem::new(None, "it has no name"))?;
-    if name.len() > MAX_NAME_BYTES {
-        let reason = format!("its name is longer than {MAX_NAME_BYTES} bytes");
-        return Err(InvalidItem::new(None, reason));
-    }
+    validate_key(&name, "name", limits.name_bytes)?;
     let Some(input_schema) = raw.input_schema else {
         return Err(InvalidItem::new(Some(name), "it has no `inputSchema`"));
     };
-    let annotations = match raw.annotations {
-        None => ToolAnnotations::default(),
-        Some(raw) => parse(raw.as_str().as_bytes()).unwrap_or_else(|| {
-            defects.push(SkippedItem {
-                name: name.clone(),
-                reason: "its annotations are malformed and were ignored".to_owned(),
-            });
-            ToolAnnotations::default()
-        }),
+    let schema_bytes = limits.schema_bytes;
+    if input_schema.get().len() > schema_bytes {
+        let reason =
+            format!("its `inputSchema` is larger than {schema_bytes} bytes (limit `schema_bytes`)");
+        return Err(InvalidItem::new(Some(name), reason));
+    }
+    let mut fields = BoundedFields {
+        name: &name,
+        limits,
+        defects,
     };
-    let mut tool = ToolDefinition::new(name, input_schema).annotations(annotations);
-    tool.title = raw.title;
-    tool.description = raw.description;
-    tool.output_schema = raw.output_schema;
+    let annotations = fields.annotations(raw.annotations);
+    let mut tool = ToolDefinition::new(name.as_str(), Json::owned(input_schema.get()));
+    tool.annotations = annotations;
+    tool.title = fields.title(raw.title);
+    tool.description = fields.description(raw.description);
+    tool.output_schema = fields.json("outputSchema", raw.output_schema.map(RawValue::get));
     tool.task_support = raw
         .execution
-        .map_or(TaskSupport::Forbidden, |execution| task_support(&execution));
-    tool.meta = raw.meta;
+        .map_or(TaskSupport::Forbidden, |execution| task_support(execution));
+    tool.meta = fields.json("_meta", raw.meta.map(RawValue::get));
     Ok(tool)
 }
 
+/// Applies the limits to the fields of one item, and reports what was truncated or dropped.
+struct BoundedFields<'a> {
+    /// The name of the item.
+    name: &'a str,
+    limits: &'a FieldLimits,
+    defects: &'a mut Vec<SkippedItem>,
+}
+
+impl BoundedFields<'_> {
+    fn report(&mut self, reason: String) {
+        self.defects.push(SkippedItem {
+            name: self.name.to_owned(),
+            reason,
+        });
+    }
+
+    fn title(&mut self, title: Option<String>) -> Option<String> {
+        title.map(|title| truncate_marked(title, self.limits.name_bytes))
+    }
+
+    fn description(&mut self, text: Option<String>) -> Option<String> {
+        let max_bytes = self.limits.description_bytes;
+        let text = text?;
+        if text.len() > max_bytes {
+            self.report(format!(
+                "its description was cut to {max_bytes} bytes (limit `description_bytes`)"
+            ));
+        }
+        Some(truncate_marked(text, max_bytes))
+    }
+
+    /// Copies a JSON value. Drops it if it is too large.
+    fn json(&mut self, member: &str, json: Option<&str>) -> Option<Json> {
+        let json = json?;
+        let max_bytes = self.limits.schema_bytes;
+        if json.len() > max_bytes {
+            self.report(format!(
+                "its `{member}` is larger than {max_bytes} bytes (limit `schema_bytes`) and was \
+                 ignored"
+            ));
+            return None;
+        }
+        Some(Json::owned(json))
+    }
+
+    fn annotations(&mut self, raw: Option<&RawValue>) -> ToolAnnotations {
+        let Some(raw) = raw else {
+            return ToolAnnotations::default();
+        };
+        let Some(mut annotations) = parse::<ToolAnnotations>(raw.get().as_bytes()) else {
+            self.report("its annotations are malformed and were ignored".to_owned());
+            return ToolAnnotations::default();
+        };
+        annotations.title = self.title(annotations.title);
+        annotations
+    }
+
+    /// Bounds the fields that resources and resource templates have in common.
+    fn bound_resource_fields(&mut self, fields: ResourceFields<'_>) {
+        let ResourceFields {
+            name,
+            title,
+            description,
+            mime_type,
+            annotations,
+            meta,
+        } = fields;
+        *name = truncate_marked(std::mem::take(name), self.limits.name_bytes);
+        *title = self.title(title.take());
+        *description = self.description(description.take());
+        *mime_type = self.title(mime_type.take());
+        for (member, json) in [("annotations", annotations), ("_meta", meta)] {
+            if json.as_ref().is_some_and(|json| self.is_too_large(json)) {
+                *json = self.json(member, json.take().as_ref().map(Json::as_str));
+            }
+        }
+    }
+
+    fn is_too_large(&self, json: &Json) -> bool {
+        json.as_str().len() > self.limits.schema_bytes
+    }
+}
+
+/// The fields that resources and resource templates have in common.
+struct ResourceFields<'a> {
+    name: &'a mut String,
+    title: &'a mut Option<String>,
+    description: &'a mut Option<String>,
+    mime_type: &'a mut Option<String>,
+    annotations: &'a mut Option<Json>,
+    meta: &'a mut Option<Json>,
+}
+
 /// Decodes `execution`. Unknown values count as forbidden.
-fn task_support(execution: &Json) -> TaskSupport {
+fn task_support(execution: &RawValue) -> TaskSupport {
     let mut support = TaskSupport::Forbidden;
-    let _ = scan::members(execution.as_str().as_bytes(), |key, value| {
+    let _ = scan::members(execution.get().as_bytes(), |key, value| {
         if *key == *b"taskSupport" {
             support = match value {
                 b"\"required\"" => TaskSupport::Required,
@@ -211,34 +317,69 @@ fn task_support(execution: &Json) -> TaskSupport {
 }
 
 /// Decodes one resource.
-pub fn resource(bytes: &[u8], _: &mut Vec<SkippedItem>) -> Result<Resource, InvalidItem> {
+pub fn resource(
+    bytes: &[u8],
+    limits: &FieldLimits,
+    defects: &mut Vec<SkippedItem>,
+) -> Result<Resource, InvalidItem> {
     let mut resource: Resource = deserialize_item(bytes)?;
     let uri = validate_key(&resource.uri, "`uri`", MAX_URI_BYTES)?;
     if resource.name.is_empty() {
         resource.name = uri.to_owned();
     }
+    let mut fields = BoundedFields {
+        name: &resource.uri,
+        limits,
+        defects,
+    };
+    fields.bound_resource_fields(ResourceFields {
+        name: &mut resource.name,
+        title: &mut resource.title,
+        description: &mut resource.description,
+        mime_type: &mut resource.mime_type,
+        annotations: &mut resource.annotations,
+        meta: &mut resource.meta,
+    });
     Ok(resource)
 }
 
 /// Decodes one resource template.
 pub fn resource_template(
     bytes: &[u8],
-    _: &mut Vec<SkippedItem>,
+    limits: &FieldLimits,
+    defects: &mut Vec<SkippedItem>,
 ) -> Result<ResourceTemplate, InvalidItem> {
     let mut template: ResourceTemplate = deserialize_item(bytes)?;
     let uri = validate_key(&template.uri_template, "`uriTemplate`", MAX_URI_BYTES)?;
     if template.name.is_empty() {
         template.name = uri.to_owned();
     }
+    let mut fields = BoundedFields {
+        name: &template.uri_template,
+        limits,
+        defects,
+    };
+    fields.bound_resource_fields(ResourceFields {
+        name: &mut template.name,
+        title: &mut template.title,
+        description: &mut template.description,
+        mime_type: &mut template.mime_type,
+        annotations: &mut template.annotations,
+        meta: &mut template.meta,
+    });
     Ok(template)
 }
 
 /// Decodes one prompt.
-pub fn prompt(bytes: &[u8], defects: &mut Vec<SkippedItem>) -> Result<Prompt, InvalidItem> {
+pub fn prompt(
+    bytes: &[u8],
+    limits: &FieldLimits,
+    defects: &mut Vec<SkippedItem>,
+) -> Result<Prompt, InvalidItem> {
     let mut prompt: Prompt = deserialize_item(bytes)?;
-    validate_key(&prompt.name, "name", MAX_NAME_BYTES)?;
+    validate_key(&prompt.name, "name", limits.name_bytes)?;
     let has_valid_name = |argument: &PromptArgument| {
-        !argument.name.is_empty() && argument.name.len() <= MAX_NAME_BYTES
+        !argument.name.is_empty() && argument.name.len() <= limits.name_bytes
     };
     let count = prompt.arguments.len();
     prompt.arguments.retain(has_valid_name);
@@ -249,13 +390,26 @@ pub fn prompt(bytes: &[u8], defects: &mut Vec<SkippedItem>) -> Result<Prompt, In
             reason: "some of its arguments are invalid and were ignored".to_owned(),
         });
     }
+    let mut fields = BoundedFields {
+        name: &prompt.name,
+        limits,
+        defects,
+    };
+    prompt.title = fields.title(prompt.title);
+    prompt.description = fields.description(prompt.description);
+    prompt.meta = fields.json("_meta", prompt.meta.as_ref().map(Json::as_str));
+    for argument in &mut prompt.arguments {
+        argument.title = fields.title(argument.title.take());
+        argument.description = fields.description(argument.description.take());
+    }
     Ok(prompt)
 }
 
-fn deserialize_item<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, InvalidItem> {
+fn deserialize_item<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, InvalidItem> {
     serde_json::from_slice(bytes).map_err(|error| InvalidItem::from_json_error(bytes, &error))
 }
 
+/// The name in an item that could not be decoded, truncated.
 fn name_of(bytes: &[u8]) -> Option<String> {
     let mut name = None;
     let _ = scan::members(bytes, |key, value| {
@@ -263,7 +417,7 @@ fn name_of(bytes: &[u8]) -> Option<String> {
             name = parse(value);
         }
     });
-    name
+    name.map(|name| truncate_marked(name, FieldLimits::default().name_bytes))
 }
 
 /// Checks that the text that identifies an item is neither empty nor too long.

@@ -1,10 +1,10 @@
 use super::*;
 use crate::jsonrpc::{self, Message, Outcome, ParsedLine, RawResult, decode_error_object};
-use crate::limits::Limits;
+use crate::limits::{FieldLimits, Limits};
 use crate::mcp::{CallToolResult, ContentBlock, Implementation, Json, ToolDefinition};
 
 fn tool_page(result: &RawResult) -> Result<Page<ToolDefinition>, InvalidMessage> {
-    page(result, "tools", 100, tool)
+    page(result, "tools", 100, &FieldLimits::default(), tool)
 }
 
 fn call_tool_result(result: &RawResult) -> Result<CallToolResult, IncompleteResult> {
@@ -162,7 +162,7 @@ fn malformed_error_keeps_its_text() {
 #[test]
 fn server_description_is_decoded_in_both_eras() {
     let legacy = initialize_result(&raw_result(br#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"logging":{}},
-            "serverInfo":{"name":"s","version":"1"},"instructions":"be kind"}"#))
+            "serverInfo":{"name":"s","version":"1"},"instructions":"be kind"}"#), &FieldLimits::default())
     .unwrap();
     assert_eq!(legacy.version, "2025-06-18");
     assert_eq!(legacy.server.info, Some(Implementation::new("s", "1")));
@@ -170,11 +170,11 @@ fn server_description_is_decoded_in_both_eras() {
     assert!(legacy.server.capabilities.logging && !legacy.server.capabilities.prompts);
 
     let modern = discover_result(&raw_result(br#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"outer"},
-            "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"inner","version":"2"}}}"#))
+            "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"inner","version":"2"}}}"#), &FieldLimits::default())
     .unwrap();
     assert_eq!(modern.supported, ["2026-07-28"]);
     assert_eq!(modern.server.info, Some(Implementation::new("inner", "2")));
-    assert!(discover_result(&raw_result(b"{}")).is_err());
+    assert!(discover_result(&raw_result(b"{}"), &FieldLimits::default()).is_err());
 }
 
 #[test]
@@ -198,6 +198,106 @@ fn items_over_the_limit_are_dropped() {
     }
     let tools = [r#"{"name":"a","inputSchema":{}}"#; 5].join(",");
     let text = format!(r#"{{"tools":[{tools}]}}"#);
-    let page = super::page(&raw_result(text.as_bytes()), "tools", 3, tool).unwrap();
+    let page = super::page(
+        &raw_result(text.as_bytes()),
+        "tools",
+        3,
+        &FieldLimits::default(),
+        tool,
+    )
+    .unwrap();
     assert_eq!((page.items.len(), page.is_truncated), (3, true));
+}
+
+const SMALL: FieldLimits = FieldLimits {
+    name_bytes: 8,
+    description_bytes: 16,
+    schema_bytes: 32,
+};
+
+#[test]
+fn server_description_is_bounded() {
+    let long = "x".repeat(100_000);
+    let description = format!(
+        r#""capabilities":{{"tools":{{}},"x":"{long}"}},"instructions":"{long}",
+        "serverInfo":{{"name":"{long}","version":"{long}","title":"{long}"}}"#
+    );
+    let initialized = format!(r#"{{"protocolVersion":"2025-06-18",{description}}}"#);
+    let initialized = initialize_result(&raw_result(initialized.as_bytes()), &SMALL).unwrap();
+    let discovered = format!(r#"{{"supportedVersions":[],{description}}}"#);
+    let discovered = discover_result(&raw_result(discovered.as_bytes()), &SMALL).unwrap();
+    for server in [initialized.server, discovered.server] {
+        let mut info = Implementation::new("xxxxxxxx [truncated]", "xxxxxxxx [truncated]");
+        info.title = Some("xxxxxxxx [truncated]".to_owned());
+        assert_eq!(server.info, Some(info));
+        assert_eq!(
+            server.instructions.as_deref(),
+            Some("xxxxxxxxxxxxxxxx [truncated]")
+        );
+        assert!(server.capabilities.tools);
+        assert_eq!(server.capabilities.raw, None);
+    }
+}
+
+#[test]
+fn fields_of_tools_are_bounded() {
+    let long = "x".repeat(100_000);
+    let tools = format!(
+        r#"{{"tools":[
+        {{"name":"a","title":"{long}","description":"{long}","inputSchema":{{}},
+          "outputSchema":{{"x":"{long}"}},"_meta":{{"x":"{long}"}},"annotations":{{"title":"{long}"}}}},
+        {{"name":"b","inputSchema":{{"x":"{long}"}}}},
+        {{"name":"{long}","inputSchema":{{}}}}]}}"#
+    );
+    let page = page(&raw_result(tools.as_bytes()), "tools", 9, &SMALL, tool).unwrap();
+    let mut expected = ToolDefinition::new("a", Json::parse("{}").unwrap());
+    expected.title = Some("xxxxxxxx [truncated]".to_owned());
+    expected.annotations.title = expected.title.clone();
+    expected.description = Some("xxxxxxxxxxxxxxxx [truncated]".to_owned());
+    assert_eq!(page.items, [expected]);
+    let skipped = page.skipped.iter();
+    let skipped: Vec<_> = skipped
+        .map(|skipped| format!("{}: {}", skipped.name, skipped.reason))
+        .collect();
+    assert_eq!(
+        skipped,
+        [
+            "a: its description was cut to 16 bytes (limit `description_bytes`)",
+            "a: its `outputSchema` is larger than 32 bytes (limit `schema_bytes`) and was ignored",
+            "a: its `_meta` is larger than 32 bytes (limit `schema_bytes`) and was ignored",
+            "b: its `inputSchema` is larger than 32 bytes (limit `schema_bytes`)",
+            "number 3: its name is longer than 8 bytes",
+        ]
+    );
+}
+
+#[test]
+fn fields_of_resources_and_prompts_are_bounded() {
+    let long = "x".repeat(100_000);
+    let texts = format!(r#""title":"{long}","description":"{long}","_meta":{{"x":"{long}"}}"#);
+    let cut = |max: usize| Some(format!("{} [truncated]", "x".repeat(max)));
+    let text = format!(
+        r#"{{"resources":[{{"uri":"a:b","name":"{long}","mimeType":"{long}",
+        "annotations":{{"x":"{long}"}},{texts}}}]}}"#
+    );
+    let listed = page(
+        &raw_result(text.as_bytes()),
+        "resources",
+        9,
+        &SMALL,
+        resource,
+    )
+    .unwrap();
+    let mut expected = crate::mcp::Resource::new("a:b", cut(8).unwrap());
+    (expected.title, expected.mime_type) = (cut(8), cut(8));
+    expected.description = cut(16);
+    assert_eq!(listed.items, [expected]);
+    let text =
+        format!(r#"{{"prompts":[{{"name":"a","arguments":[{{"name":"b",{texts}}}],{texts}}}]}}"#);
+    let listed = page(&raw_result(text.as_bytes()), "prompts", 9, &SMALL, prompt).unwrap();
+    let mut argument = crate::mcp::PromptArgument::new("b");
+    (argument.title, argument.description) = (cut(8), cut(16));
+    let mut expected = crate::mcp::Prompt::new("a").argument(argument);
+    (expected.title, expected.description) = (cut(8), cut(16));
+    assert_eq!(listed.items, [expected]);
 }

@@ -25,7 +25,44 @@ fn notes_contain(message: &'static str) -> impl Fn(&TestHost) {
     }
 }
 
+/// A server with endless pages, each with one tool of about this size. The text of the tool is its
+/// schema, or its description.
+fn endless_tools(bytes: usize, is_schema: bool) -> Case {
+    let text = "x".repeat(bytes);
+    let (description, schema) = if is_schema {
+        (String::new(), text)
+    } else {
+        (text, String::new())
+    };
+    let page = format!(
+        r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"nextCursor":"$ID","tools":[
+        {{"name":"work","inputSchema":{{"type":"object"}}}},{{"name":"echo","inputSchema":{{"type":"object"}}}},
+        {{"name":"t$ID","description":"{description}","inputSchema":{{"x":"{schema}"}}}}]}}}}"#
+    );
+    let page = page.replace('\n', "");
+    let script = legacy().on("tools/list", [Step::raw(&page)]);
+    Case::new(script.on("tools/call work", [valid_response()])).expects(text_done())
+}
+
+fn text_done() -> crate::table::Expected {
+    text("right")
+}
+
 cases! {
+    s41_large_tools: "endless pages of tools of 900 KB" =>
+        endless_tools(900_000, true)
+            .limits(|limits| limits.listing_bytes = 32 * 1024 * 1024)
+            .memory(64)
+            .also_checks(notes_contain("bytes (limit `listing_bytes`)"));
+    s41_huge_schemas: "endless pages of tools with schemas of 3 MB" =>
+        endless_tools(3_000_000, true)
+            .memory(40)
+            .also_checks(notes_contain("its `inputSchema` is larger than 1048576 bytes (limit `schema_bytes`)"));
+    s41_huge_descriptions: "endless pages of tools with descriptions of 3 MB" =>
+        endless_tools(3_000_000, false)
+            .memory(40)
+            .also_checks(notes_contain("its description was cut to 65536 bytes (limit `description_bytes`)"));
+
     s41_cursor_loop: "the same cursor on every page" =>
         pages(Cursors::Loop, 0)
             .also_checks(notes_contain("the list is cut after 3 tools, because of a cursor that the server already returned"));
