@@ -8,7 +8,7 @@ pub enum Delivery {
     /// The server responded, with an error or with a response that cannot be used.
     Answered,
     /// The server did not execute the request: no byte of the request was sent, or the server
-    /// rejected the session or the credential. Sending the request again is safe.
+    /// rejected the session or the credential. The caller can repeat the request.
     NotSent,
     /// The server may or may not have executed the request: no response arrived, or only an HTTP
     /// error such as 502.

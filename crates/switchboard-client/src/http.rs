@@ -4,7 +4,8 @@
 //! gives up by dropping the future, which closes the connection.
 //!
 //! Invariants: apart from redirects, a request is sent at most once. It is tried on another
-//! connection only if hyper returned it unsent. Credentials are sent only to the origin of the
+//! connection only if hyper returned it unsent. A request with [`Redirects::Return`] is not
+//! redirected. Credentials are sent only to the origin of the
 //! server, and over unencrypted http only to a loopback host.
 
 mod body;
@@ -20,6 +21,7 @@ mod tests;
 mod tls;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +31,7 @@ use tokio::sync::OnceCell;
 use tokio_util::task::TaskTracker;
 use url::{Position, Url};
 
+use crate::delivery::Delivery;
 use crate::local_address::is_loopback;
 
 use self::body::RequestBody;
@@ -71,6 +74,39 @@ pub(crate) struct HttpRequest {
     /// Headers with secrets.
     pub(crate) credential: HeaderMap,
     pub(crate) body: Bytes,
+    pub(crate) redirects: Redirects,
+    /// Set as soon as a byte of the request may have been written.
+    pub(crate) sent: SentFlag,
+}
+
+/// Whether a byte of a request may have been written. Clones share the flag, so that the sender can
+/// read it after it dropped the request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SentFlag(Arc<AtomicBool>);
+
+impl SentFlag {
+    fn set(&self, is_sent: bool) {
+        self.0.store(is_sent, Ordering::Relaxed);
+    }
+
+    /// The delivery of a request that got no response.
+    pub(crate) fn delivery(&self) -> Delivery {
+        if self.0.load(Ordering::Relaxed) {
+            Delivery::Unknown
+        } else {
+            Delivery::NotSent
+        }
+    }
+}
+
+/// What the client does with a redirect of a request to the same origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redirects {
+    /// Sends the request to the new URL if the status is 307 or 308.
+    Follow,
+    /// Returns the redirect as the response. For requests that must not be sent twice: the server
+    /// may have executed the request before it redirected it.
+    Return,
 }
 
 /// Status, headers and body of a response. The body may still be arriving.
@@ -78,6 +114,8 @@ pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
+    /// The URL that the response came from, if the client followed a redirect.
+    pub(crate) redirected_to: Option<Url>,
 }
 
 struct ClientState {
@@ -156,7 +194,8 @@ impl HttpClient {
     /// the future, or dropping the response body before its end, closes the connection.
     ///
     /// Follows redirects with status 307 or 308 to the same origin, at most `MAX_REDIRECTS`, and
-    /// calls `make_request` again for each. Any other redirect is returned as the response.
+    /// calls `make_request` again for each. Any other redirect is returned as the response, and
+    /// with [`Redirects::Return`] every redirect.
     pub(crate) async fn send(
         &self,
         make_request: impl Fn() -> HttpRequest,
@@ -164,7 +203,11 @@ impl HttpClient {
         let client = &self.0;
         let mut parts = make_request();
         let mut url = parts.url.take();
-        let mut redirects = 0;
+        let mut max_redirects = match parts.redirects {
+            Redirects::Follow => MAX_REDIRECTS,
+            Redirects::Return => 0,
+        };
+        let mut redirected_to = None;
         loop {
             let mut request = Request::new(RequestBody::new(parts.body));
             *request.method_mut() = parts.method;
@@ -173,15 +216,21 @@ impl HttpClient {
                 Some(url) => client.request_uri(url)?,
             };
             *request.headers_mut() = client.request_headers(parts.headers, parts.credential)?;
-            let response = client.exchange(request).await?;
+            let mut response = client
+                .exchange(request, &parts.sent, redirected_to.is_some())
+                .await?;
             let current = url.as_ref().unwrap_or(&client.url);
             match response.same_origin_redirect(current) {
-                Some(next) if redirects < MAX_REDIRECTS => {
+                Some(next) if max_redirects > 0 => {
+                    max_redirects -= 1;
+                    redirected_to = Some(next.clone());
                     url = Some(next);
-                    redirects += 1;
                     parts = make_request();
                 }
-                _ => return Ok(response),
+                _ => {
+                    response.redirected_to = redirected_to;
+                    return Ok(response);
+                }
             }
         }
     }
@@ -238,21 +287,30 @@ impl ClientState {
 
     /// Sends a request on a pooled or new connection. Tries another connection only if hyper
     /// returned the request unsent.
-    async fn exchange(&self, mut request: Request<RequestBody>) -> Result<HttpResponse, HttpError> {
+    async fn exchange(
+        &self,
+        mut request: Request<RequestBody>,
+        sent: &SentFlag,
+        was_redirected: bool,
+    ) -> Result<HttpResponse, HttpError> {
         for _ in 0..MAX_POOLED_ATTEMPTS {
             let Some(connection) = self.pool.take().await else {
                 break;
             };
-            match self.try_send(connection, request).await? {
+            match self.try_send(connection, request, sent).await? {
                 ExchangeOutcome::Response(response) => return Ok(response),
-                ExchangeOutcome::NotSent(unsent, _) => request = unsent,
+                ExchangeOutcome::NotSent(unsent, _) => {
+                    // The request that was redirected did arrive.
+                    sent.set(was_redirected);
+                    request = unsent;
+                }
             }
         }
         let connection = self
             .route
             .connect(self.connect_timeout, &self.tasks)
             .await?;
-        match self.try_send(connection, request).await? {
+        match self.try_send(connection, request, sent).await? {
             ExchangeOutcome::Response(response) => Ok(response),
             ExchangeOutcome::NotSent(_, kind) => Err(HttpError::not_sent(kind)),
         }
@@ -262,7 +320,9 @@ impl ClientState {
         &self,
         connection: Connection,
         request: Request<RequestBody>,
+        sent: &SentFlag,
     ) -> Result<ExchangeOutcome, HttpError> {
+        sent.set(true);
         let mut failure = match connection.send(request).await {
             Ok((response, connection)) => {
                 let (head, body) = response.into_parts();
@@ -272,11 +332,15 @@ impl ClientState {
                     status: head.status,
                     headers: head.headers,
                     body,
+                    redirected_to: None,
                 }));
             }
             Err(failure) => failure,
         };
-        let kind = error::from_hyper(&self.route.address, failure.error(), false);
+        let mut kind = error::from_hyper(&self.route.address, failure.error(), false);
+        if !self.route.is_encrypted {
+            kind = kind.with_tls_hint();
+        }
         match failure.take_message() {
             Some(request) => Ok(ExchangeOutcome::NotSent(request, kind)),
             None => Err(HttpError::unknown(kind)),

@@ -60,7 +60,7 @@ use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::redact::Redactor;
 
 pub use deadline::Deadline;
-pub use error::{RequestError, SessionEnd, TransportFailure, unknown_ids_note};
+pub use error::{RequestError, SessionEnd, StrayOutput, TransportFailure};
 #[cfg(feature = "http")]
 use http::{Sse2024Session, StreamableHttpSession};
 pub use line::LineSession;
@@ -203,6 +203,15 @@ impl Session {
     /// requests.
     pub fn is_remote(&self) -> bool {
         !matches!(self, Self::Line(_) | Self::Local(_))
+    }
+
+    /// Whether the server is reached over HTTP+SSE of 2024-11-05.
+    pub fn is_sse_2024(&self) -> bool {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Sse2024(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether both handles belong to the same session.

@@ -26,6 +26,7 @@ pub use switchboard_wire::{InvalidMessage, Violation};
 
 pub use crate::call_context::{CallContext, CallOrigin};
 pub use switchboard_client::Delivery;
+pub use switchboard_client::session::StrayOutput;
 
 use crate::content::Output;
 use crate::host_state::HostState;

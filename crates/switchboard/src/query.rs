@@ -197,7 +197,7 @@ impl HostState {
         let limit = self.deadlines.list;
         let end = Instant::now() + limit;
         let outcome = match query(session.clone(), end).await {
-            Err(lost @ RequestError::Lost { .. }) => {
+            Err(lost @ (RequestError::Lost { .. } | RequestError::UnknownSession)) => {
                 match server.next_session(&session, end).await {
                     Some(session) => query(session, end).await,
                     None => Err(lost),
@@ -219,12 +219,14 @@ impl HostState {
         self.require_capability(&server, "resources", |capabilities| capabilities.resources)
             .await?;
         let max_blocks = self.limits.content_blocks;
-        self.retry_on_new_session(&server, |session, end| async move {
+        let read = self.retry_on_new_session(&server, |session, end| async move {
             session
                 .read_resource(uri, deadline_at(end), max_blocks)
                 .await
-        })
-        .await
+        });
+        let mut result = read.await?;
+        result.requested_uri = Some(uri.to_owned());
+        Ok(result)
     }
 
     /// Converts the error of a request to the error of the query. `limit` is the time limit of the

@@ -322,7 +322,10 @@ impl ServerHandle {
         let stderr = state.stderr.as_ref().map(StderrTail::last_lines);
         ServerDetails {
             status: self.status(catalog),
-            transport: self.settings.transport,
+            transport: match &state.session {
+                Some(session) if session.is_sse_2024() => TransportKind::Sse,
+                _ => self.settings.transport,
+            },
             phase: state.phase.public(),
             generation: state.generation,
             connect_time: state.connect_time,

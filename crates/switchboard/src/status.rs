@@ -118,7 +118,7 @@ impl fmt::Display for ServerPhase {
 pub enum TransportKind {
     /// A child process that communicates over stdin and stdout.
     Stdio,
-    /// A URL with Streamable HTTP, or with a transport that is detected when connecting.
+    /// A URL with Streamable HTTP, or with a transport that was not detected yet.
     Http,
     /// A URL with the HTTP+SSE transport of protocol version 2024-11-05.
     Sse,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{InMemory, host_with, permissive, tool_names};
 use serde_json::json;
-use switchboard::limits::Limits;
+use switchboard::limits::{Deadlines, Limits};
 use switchboard::{Event, Readiness};
 use switchboard_testkit::{Cursors, MemoryServer, Script, Step};
 use tokio::time::Instant;
@@ -61,6 +61,26 @@ async fn endless_pages_stop_at_limit() {
         notes.iter().any(|note| note.contains("limit `list_pages`")),
         "{notes:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_of_slow_listing_names_the_startup_limit() {
+    let script = server_with_tools(1)
+        .on(
+            "initialize",
+            [Step::delay(Duration::from_secs(2)), Step::Default],
+        )
+        .on("tools/list", [Step::Hang]);
+    let mut deadlines = Deadlines::default();
+    deadlines.startup = Duration::from_secs(5);
+    let host = permissive()
+        .deadlines(deadlines)
+        .connector("s", InMemory(MemoryServer::new(script)))
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let error = host.server_status("s").unwrap().error.unwrap();
+    assert!(error.contains("no response within 5s"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

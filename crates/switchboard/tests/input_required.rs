@@ -9,6 +9,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::limits::Deadlines;
 use switchboard::mcp::ErrorObject;
 use switchboard::permission::{PermissionRequest, PermissionResponse};
+use switchboard::query::CompletionTarget;
 use switchboard::sampling::SamplingRequest;
 use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
@@ -376,6 +378,49 @@ async fn refused_input_request_fails_the_call() {
     let error = ask(&host).await.unwrap_err().to_string();
     assert!(error.contains("no model"), "{error}");
     assert_eq!(server.received_with("tools/call").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn input_required_is_a_protocol_error_for_listings() {
+    let steps = [input_required(&json!({"a": question("a?")}), &json!("s"))];
+    let methods = [
+        "tools/list",
+        "resources/list",
+        "prompts/list",
+        "completion/complete",
+    ];
+    let script = Script::modern()
+        .tool("ask")
+        .resource("demo://x", "read")
+        .prompt("greet");
+    let script = methods
+        .into_iter()
+        .fold(script, |script, method| script.on(method, steps.clone()));
+    let user = SlowUser::with_delay(Duration::ZERO);
+    let started = tokio::time::Instant::now();
+    let (host, server) = host_of(script, &user).await;
+    assert!(started.elapsed() < Deadlines::default().startup);
+    let reason = |method: &str| {
+        format!("it is `input_required`, which a server may not send for `{method}`")
+    };
+    let error = host.server_status("s").unwrap().error.unwrap();
+    assert!(error.contains(&reason("tools/list")), "{error}");
+    let target = CompletionTarget::Prompt("greet");
+    let errors = [
+        host.resources(Some("s")).await.unwrap_err().to_string(),
+        host.prompts(Some("s")).await.unwrap_err().to_string(),
+        host.complete("s", target, "name", "A", &BTreeMap::new())
+            .await
+            .unwrap_err()
+            .to_string(),
+    ];
+    for (method, error) in methods.into_iter().skip(1).zip(errors) {
+        assert!(error.contains(&reason(method)), "{error}");
+    }
+    for method in methods {
+        assert_eq!(server.received_with(method).len(), 1, "{method}");
+    }
+    assert_eq!(user.elicitation_count.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]

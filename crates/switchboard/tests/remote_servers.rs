@@ -16,10 +16,10 @@ use std::time::Duration;
 use serde_json::json;
 use switchboard::call::Delivery;
 use switchboard::limits::Deadlines;
-use switchboard::status::ConnectionStatus;
+use switchboard::status::{ConnectionStatus, TransportKind};
 use switchboard::{CallError, Host, HostBuilder, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{Fault, HttpServer, Mode, ReceivedRequest};
+use switchboard_testkit::http::{Fault, HttpServer, Mode, ReceivedRequest, ResponseFormat};
 use switchboard_testkit::{Script, Step};
 
 use common::{launch, permissive, tool_names};
@@ -100,6 +100,47 @@ async fn tools_work_over_every_transport() {
 }
 
 #[tokio::test]
+async fn details_name_the_transport_that_was_detected() {
+    let cases = [
+        (Script::legacy(), Mode::LegacySse, TransportKind::Sse),
+        (Script::legacy(), Mode::JSON, TransportKind::Http),
+        (Script::modern(), Mode::JSON, TransportKind::Http),
+    ];
+    for (script, mode, transport) in cases {
+        let server = HttpServer::start(with_echo(script), mode).await;
+        let host = start_host(&server, RemoteKind::Negotiated).await;
+        assert_eq!(host.server_details("s").unwrap().transport, transport);
+        host.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn sse_entry_for_streamable_server_gets_a_hint() {
+    for (script, mode) in [
+        (Script::modern(), Mode::JSON),
+        (Script::legacy(), Mode::STATELESS),
+    ] {
+        let server = HttpServer::start(with_echo(script), mode).await;
+        let host = start_host(&server, RemoteKind::Sse).await;
+        let status = host.server_status("s").unwrap();
+        let detail = status.detail.unwrap_or_default();
+        assert!(detail.contains("\"type\": \"http\""), "{detail}");
+        host.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn retry_after_is_part_of_the_error() {
+    let server = HttpServer::start(with_echo(Script::modern()), Mode::JSON).await;
+    let host = start_host(&server, RemoteKind::Http).await;
+    let busy = Fault::status(429).header("Retry-After", "7");
+    server.arm(busy.on("tools/call"));
+    let error = call(&host).await.unwrap_err().to_string();
+    assert!(error.contains("it asks to wait 7s"), "{error}");
+    host.shutdown().await;
+}
+
+#[tokio::test]
 async fn modern_headers_mirror_the_body() {
     let server = HttpServer::start(with_echo(Script::modern()), Mode::JSON).await;
     let host = start_host(&server, RemoteKind::Http).await;
@@ -141,13 +182,26 @@ async fn legacy_session_id_is_sent_and_deleted() {
 }
 
 #[tokio::test]
-async fn expired_session_is_replaced_and_call_runs_once() {
-    let server = HttpServer::start(with_echo(Script::legacy()), Mode::JSON).await;
+async fn call_on_expired_session_is_sent_once_and_next_call_runs() {
+    // Without a stream from the server, only the response to the call tells that the session
+    // expired.
+    let mode = Mode::Streamable {
+        format: ResponseFormat::Json,
+        session: true,
+        get_stream: false,
+    };
+    let server = HttpServer::start(with_echo(Script::legacy()), mode).await;
     let host = start_host(&server, RemoteKind::Http).await;
     let before = host.server_details("s").unwrap().generation;
     server.expire_sessions();
+    let error = call(&host).await.unwrap_err();
+    assert_eq!(error.delivery(), Delivery::NotSent);
+    assert!(error.is_transient());
+    assert!(error.to_string().contains("call it again"), "{error}");
+    assert_eq!(server.requests_with("tools/call").len(), 1);
     assert_eq!(call(&host).await.unwrap(), "hello");
     assert_eq!(server.count("tools/call"), 1);
+    assert_eq!(server.requests_with("tools/call").len(), 2);
     assert!(host.server_details("s").unwrap().generation > before);
     host.shutdown().await;
 }

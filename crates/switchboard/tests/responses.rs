@@ -10,15 +10,22 @@
 mod common;
 
 use std::future::IntoFuture as _;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{InMemory, host_with, permissive};
-use serde_json::json;
+use serde_json::{Value, json};
 use switchboard::call::{Delivery, InvalidMessage};
+use switchboard::in_process::{ByteStreams, Connector};
+use switchboard::interaction::BoxFuture;
 use switchboard::limits::Limits;
-use switchboard::{CallContext, CallError, Readiness};
+use switchboard::{CallContext, CallError, Host, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 fn echo_and_add() -> Script {
     Script::legacy().tool("echo").tool("add")
@@ -246,4 +253,192 @@ async fn error_without_id_fails_a_sole_call() {
         "odd of server s: no response within 5s (the server sent responses with unknown request \
          ids); it may or may not have run"
     );
+}
+
+/// A server of version 2025-03-26 that responds to `initialize` and `tools/list`. It passes the
+/// other requests to the test, and writes the bytes that the test sends.
+struct ManualServer {
+    requests: mpsc::UnboundedSender<Value>,
+    output: Arc<Mutex<mpsc::UnboundedReceiver<String>>>,
+}
+
+impl Connector for ManualServer {
+    fn connect(&self) -> BoxFuture<'_, io::Result<ByteStreams>> {
+        let (client, server) = tokio::io::duplex(64 * 1024);
+        let (reader, writer) = tokio::io::split(client);
+        let (requests, output) = (self.requests.clone(), Arc::clone(&self.output));
+        TaskTracker::new().spawn(async move {
+            let (lines, mut writer) = tokio::io::split(server);
+            let mut lines = BufReader::new(lines).lines();
+            let mut output = output.lock().await;
+            loop {
+                let written = tokio::select! {
+                    Ok(Some(line)) = lines.next_line() => {
+                        let request: Value = serde_json::from_str(&line).unwrap();
+                        manual_response(&request).or_else(|| {
+                            let _ = requests.send(request);
+                            None
+                        })
+                    }
+                    text = output.recv() => text,
+                    else => return,
+                };
+                if let Some(text) = written {
+                    let _ = writer.write_all(text.as_bytes()).await;
+                }
+            }
+        });
+        Box::pin(std::future::ready(Ok(ByteStreams::new(reader, writer))))
+    }
+}
+
+fn manual_response(request: &Value) -> Option<String> {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    let result = match request["method"].as_str()? {
+        "server/discover" => {
+            let error = json!({"code": -32601, "message": "unknown method"});
+            let response = json!({"jsonrpc": "2.0", "id": request["id"], "error": error});
+            return Some(format!("{response}\n"));
+        }
+        "initialize" => json!({
+            "protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "manual", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [tool("one"), tool("two")]}),
+        _ => return None,
+    };
+    let response = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+    Some(format!("{response}\n"))
+}
+
+/// A host with a [`ManualServer`], the requests that the server received, and its output.
+struct ManualHost {
+    host: Host,
+    requests: mpsc::UnboundedReceiver<Value>,
+    output: mpsc::UnboundedSender<String>,
+}
+
+impl ManualHost {
+    async fn start() -> Self {
+        let (requests, received) = mpsc::unbounded_channel();
+        let (output, written) = mpsc::unbounded_channel();
+        let server = ManualServer {
+            requests,
+            output: Arc::new(Mutex::new(written)),
+        };
+        let host = permissive().connector("s", server).start().unwrap();
+        host.wait_for(Readiness::All).await;
+        Self {
+            host,
+            requests: received,
+            output,
+        }
+    }
+
+    /// Waits for the next call and returns its request.
+    async fn next_call(&mut self) -> Value {
+        loop {
+            let request = self.requests.recv().await.unwrap();
+            if request["method"] == "tools/call" {
+                return request;
+            }
+        }
+    }
+}
+
+fn text_response(request: &Value) -> String {
+    let result = json!({"content": [{"type": "text", "text": "done"}]});
+    json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn notification_behind_a_response_does_not_overtake_it() {
+    let mut manual = ManualHost::start().await;
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (host, seen) = (manual.host.clone(), Arc::clone(&order));
+    let tasks = TaskTracker::new();
+    let one = tasks.spawn(async move {
+        let one = host.call("mcp__s__one", json!({})).await;
+        seen.lock().unwrap().push("response");
+        one.unwrap()
+    });
+    let first = manual.next_call().await;
+    let (host, seen) = (manual.host.clone(), Arc::clone(&order));
+    let two = tasks.spawn(async move {
+        let two = host.call("mcp__s__two", json!({}));
+        two.on_progress(|_| seen.lock().unwrap().push("progress"))
+            .await
+            .unwrap()
+    });
+    let second = manual.next_call().await;
+    let token = &second["params"]["_meta"]["progressToken"];
+    let progress = json!({
+        "jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": token, "progress": 1},
+    });
+    // In one write, so that the client reads both messages together.
+    let both = format!("{}\n{progress}\n", text_response(&first));
+    manual.output.send(both).unwrap();
+    assert_eq!(one.await.unwrap().to_text(), "done");
+    manual.output.send(text_response(&second) + "\n").unwrap();
+    assert_eq!(two.await.unwrap().to_text(), "done");
+    assert_eq!(*order.lock().unwrap(), ["response", "progress"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn empty_batches_are_charged_to_the_rate_limit() {
+    let mut manual = ManualHost::start().await;
+    let started = Instant::now();
+    let (host, output) = (manual.host.clone(), manual.output.clone());
+    let one = host.call("mcp__s__one", json!({})).into_future();
+    let flood = async {
+        let request = manual.next_call().await;
+        // Four mebibytes of empty batches, one of which the token bucket holds.
+        output.send("[]\n".repeat(4 * 1024 * 1024 / 3)).unwrap();
+        output.send(text_response(&request) + "\n").unwrap();
+    };
+    let (one, ()) = tokio::join!(one, flood);
+    assert_eq!(one.unwrap().to_text(), "done");
+    let elapsed = started.elapsed();
+    assert!(elapsed > Duration::from_millis(1_500), "{elapsed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeout_says_what_the_server_sent_instead_of_a_response() {
+    let result = r#""result":{"content":[]}"#;
+    for (output, note) in [
+        (String::new(), "no response within 1s; it may"),
+        (
+            format!("[{{\"jsonrpc\":\"2.0\",\"id\":3,{result}}}, 1\n"),
+            "output that is not a JSON-RPC message",
+        ),
+        (
+            format!("{{\"jsonrpc\":\"2.0\",{result}}}\n"),
+            "output that is not a JSON-RPC message",
+        ),
+        (
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":999,{result}}}\n"),
+            "responses with unknown request ids",
+        ),
+        (
+            "{\"jsonrpc\":\"2.0\",\"id\":".to_owned(),
+            "a message without a line end",
+        ),
+    ] {
+        let mut manual = ManualHost::start().await;
+        let host = manual.host.clone();
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let call = host
+            .call("mcp__s__one", json!({}))
+            .context(CallContext::default().deadline(deadline))
+            .into_future();
+        let respond = async {
+            manual.next_call().await;
+            manual.output.send(output.clone()).unwrap();
+        };
+        let (outcome, ()) = tokio::join!(call, respond);
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
+        assert!(error.to_string().contains(note), "{output}: {error}");
+    }
 }

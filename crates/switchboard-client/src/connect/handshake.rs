@@ -265,7 +265,7 @@ fn probe_outcome(
         },
         Err(RequestError::ErrorResponse(error)) => ProbeOutcome::ErrorResponse(error),
         Err(RequestError::InvalidResponse(error)) => ProbeOutcome::InvalidResponse(error),
-        Err(RequestError::Lost { .. }) => ProbeOutcome::SessionEnded,
+        Err(RequestError::Lost { .. } | RequestError::UnknownSession) => ProbeOutcome::SessionEnded,
         Err(RequestError::Transport(failure)) if means_unknown_method(&failure) => {
             ProbeOutcome::InvalidResponse(InvalidMessage::Malformed(failure.message))
         }
@@ -314,7 +314,9 @@ fn parse_initialized(
         Err(RequestError::InvalidResponse(error)) => Err(HandshakeError::Rejected(
             HandshakeRejection::InvalidResponse(error),
         )),
-        Err(RequestError::Lost { .. }) => Err(HandshakeError::SessionEnded),
+        Err(RequestError::Lost { .. } | RequestError::UnknownSession) => {
+            Err(HandshakeError::SessionEnded)
+        }
         Err(error @ (RequestError::Transport(_) | RequestError::NeedsLogin(_))) => {
             Err(HandshakeError::Failed(error))
         }

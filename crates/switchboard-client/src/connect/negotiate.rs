@@ -45,10 +45,21 @@ pub enum HandshakeRejection {
     /// a modern version.
     #[error("{0}")]
     UnknownVersion(#[from] UnknownVersion),
-    /// The server supports none of the versions that this client knows, or rejected the version of
-    /// the second probe, too. Holds the versions that the server says it supports.
-    #[error("the server supports only {}, none of which is known to this client", .0.join(", "))]
+    /// The server answered `initialize` with a version that has no `initialize`.
+    #[error(
+        "the server answered `initialize` with protocol version {0}, which has no `initialize`"
+    )]
+    NoInitialize(ProtocolVersion),
+    /// The server supports none of the versions that this client knows. Holds the versions that
+    /// the server supports, at least one.
+    #[error("{}", no_common_version(.0))]
     NoCommonVersion(Vec<String>),
+    /// The server rejected this version and named no version that it supports.
+    #[error("the server rejected protocol version {0} and named no version that it supports")]
+    NoVersionNamed(ProtocolVersion),
+    /// The server rejected this version, although it named it as supported.
+    #[error("the server rejected protocol version {0}, although it says that it supports it")]
+    RejectsOwnVersion(ProtocolVersion),
     /// The server requires a client capability that this client does not have, or rejects the
     /// headers of the request.
     #[error("the server requires a capability that this client does not offer: {0}")]
@@ -59,6 +70,42 @@ pub enum HandshakeRejection {
     /// The response to the handshake is invalid or was lost.
     #[error("invalid handshake response: {0}")]
     InvalidResponse(InvalidMessage),
+}
+
+/// Maximum number of versions of a server that an error lists, and the maximum length of each in
+/// characters.
+const MAX_SHOWN_VERSIONS: usize = 8;
+const MAX_VERSION_CHARS: usize = 64;
+
+impl HandshakeRejection {
+    /// The error for a server that supports none of the versions that this client knows. `rejected`
+    /// is the version of the probe.
+    fn no_common_version(supported: &[String], rejected: ProtocolVersion) -> Self {
+        if supported.is_empty() {
+            return Self::NoVersionNamed(rejected);
+        }
+        let mut shown: Vec<String> = supported
+            .iter()
+            .take(MAX_SHOWN_VERSIONS)
+            .map(|version| version.chars().take(MAX_VERSION_CHARS).collect())
+            .collect();
+        if supported.len() > MAX_SHOWN_VERSIONS {
+            shown.push(format!("{} more", supported.len() - MAX_SHOWN_VERSIONS));
+        }
+        Self::NoCommonVersion(shown)
+    }
+}
+
+fn no_common_version(supported: &[String]) -> String {
+    let (versions, are) = match supported {
+        [_] => ("version", "is"),
+        _ => ("versions", "are"),
+    };
+    format!(
+        "the server supports only the protocol {versions} {}, which {are} not one of {}",
+        supported.join(", "),
+        ProtocolVersion::known()
+    )
 }
 
 /// The version of a probe, and whether the probe is the second one.
@@ -86,7 +133,10 @@ pub(super) fn after_probe(outcome: ProbeOutcome, request: ProbeRequest) -> After
                 AfterProbe::Modern(Box::new(handshake(version, discovered.server)))
             }
             Some(version) => AfterProbe::Initialize(version),
-            None => AfterProbe::Reject(HandshakeRejection::NoCommonVersion(discovered.supported)),
+            None => AfterProbe::Reject(HandshakeRejection::no_common_version(
+                &discovered.supported,
+                request.version,
+            )),
         },
         ProbeOutcome::ErrorResponse(error) => after_error(error, request),
         ProbeOutcome::InvalidResponse(_) => AfterProbe::Initialize(ProtocolVersion::LATEST_LEGACY),
@@ -107,7 +157,11 @@ fn after_error(error: ErrorObject, request: ProbeRequest) -> AfterProbe {
                 // Repeat the probe even with the version that the server just rejected: the server
                 // may have been starting.
                 Some(version) if !request.is_repeated => AfterProbe::ProbeAgain(version),
-                _ => AfterProbe::Reject(HandshakeRejection::NoCommonVersion(supported)),
+                Some(version) => AfterProbe::Reject(HandshakeRejection::RejectsOwnVersion(version)),
+                None => AfterProbe::Reject(HandshakeRejection::no_common_version(
+                    &supported,
+                    request.version,
+                )),
             }
         }
         ErrorObject::HEADER_MISMATCH | ErrorObject::MISSING_CAPABILITY => {
@@ -145,9 +199,8 @@ pub(super) fn after_initialize(
     let version: ProtocolVersion = initialized.version.parse()?;
     match version.era() {
         Era::Legacy => Ok(handshake(version, initialized.server)),
-        // Modern versions have no `initialize`. A server that answers `initialize` with a modern
-        // version does not implement that version.
-        Era::Modern => Err(UnknownVersion(initialized.version).into()),
+        // A server that answers `initialize` with a modern version does not implement that version.
+        Era::Modern => Err(HandshakeRejection::NoInitialize(version)),
     }
 }
 
@@ -206,16 +259,39 @@ mod tests {
         );
     }
 
-    #[test]
-    fn no_common_version_is_rejected() {
-        for versions in [&[][..], &["1999-01-01"], &["2099-01-01"]] {
-            match after_probe(discovered(versions), REQUEST) {
-                AfterProbe::Reject(HandshakeRejection::NoCommonVersion(supported)) => {
-                    assert_eq!(supported, versions);
-                }
-                other => panic!("{other:?}"),
-            }
+    fn rejection(outcome: ProbeOutcome, request: ProbeRequest) -> String {
+        match after_probe(outcome, request) {
+            AfterProbe::Reject(rejection) => rejection.to_string(),
+            other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn error_without_common_version_names_the_versions_of_both_sides() {
+        let known = ProtocolVersion::known();
+        let none = "the server rejected protocol version 2026-07-28 and named no version that it \
+                    supports";
+        assert_eq!(rejection(discovered(&[]), REQUEST), none);
+        let one = format!(
+            "the server supports only the protocol version 1999-01-01, which is not one of {known}"
+        );
+        assert_eq!(rejection(discovered(&["1999-01-01"]), REQUEST), one);
+        let two = format!(
+            "the server supports only the protocol versions 1999-01-01, 2099-01-01, which are not \
+             one of {known}"
+        );
+        let versions = ["1999-01-01", "2099-01-01"];
+        assert_eq!(rejection(discovered(&versions), REQUEST), two);
+        let code = ErrorObject::UNSUPPORTED_VERSION;
+        assert_eq!(rejection(error_response(code, None), REQUEST), none);
+    }
+
+    #[test]
+    fn error_without_common_version_is_short() {
+        let long = "9".repeat(100_000);
+        let error = rejection(discovered(&vec![long.as_str(); 1_000]), REQUEST);
+        assert!(error.len() < 1_000, "{}", error.len());
+        assert!(error.contains("992 more"), "{error}");
     }
 
     #[test]
@@ -251,15 +327,18 @@ mod tests {
             after_probe(same.clone(), REQUEST),
             AfterProbe::ProbeAgain(REQUEST.version)
         );
-        assert!(matches!(
-            after_probe(same, again),
-            AfterProbe::Reject(HandshakeRejection::NoCommonVersion(_))
-        ));
+        assert_eq!(
+            rejection(same, again),
+            "the server rejected protocol version 2026-07-28, although it says that it supports it"
+        );
         for data in [None, Some(r#"{"supported":["2099-01-01"]}"#), Some("7")] {
             assert!(
                 matches!(
                     after_probe(error_response(code, data), REQUEST),
-                    AfterProbe::Reject(HandshakeRejection::NoCommonVersion(_))
+                    AfterProbe::Reject(
+                        HandshakeRejection::NoCommonVersion(_)
+                            | HandshakeRejection::NoVersionNamed(_)
+                    )
                 ),
                 "{data:?}"
             );
@@ -306,7 +385,13 @@ mod tests {
         for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
             assert_eq!(response(version).unwrap().version.as_str(), version);
         }
-        for version in ["1999-01-01", "2026-07-28", "", "2025-11-26"] {
+        assert_eq!(
+            response("2026-07-28"),
+            Err(HandshakeRejection::NoInitialize(
+                ProtocolVersion::V2026_07_28
+            ))
+        );
+        for version in ["1999-01-01", "", "2025-11-26"] {
             assert!(
                 matches!(
                     response(version),

@@ -54,6 +54,17 @@ impl HttpError {
     }
 }
 
+impl HttpErrorKind {
+    /// Adds a hint to the error for a response that is not HTTP: over unencrypted http, a server
+    /// that speaks TLS answers with a TLS alert.
+    pub(super) fn with_tls_hint(mut self) -> Self {
+        if let Self::InvalidResponse { error, .. } = &mut self {
+            error.push_str("; if the server speaks TLS, use `https://` in the URL");
+        }
+        self
+    }
+}
+
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)

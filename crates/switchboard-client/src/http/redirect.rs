@@ -36,6 +36,10 @@ impl HttpResponse {
         let status = self.status.as_u16();
         let display = |url: &Url| truncate(mask(&without_secrets(url)));
         Some(match self.location(from) {
+            Some(next) if next == *from => format!(
+                "the server redirects to the same URL, {} (HTTP {status}), which is not followed",
+                display(&next)
+            ),
             Some(next) if is_same_origin(from, &next) => format!(
                 "the server redirects to {} (HTTP {status}), which is not followed; if the redirect \
                  is intended, set this URL as `url` of the entry",

@@ -20,7 +20,9 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::network::Network;
-use super::{HttpClient, HttpError, HttpRequest, HttpResponse, Target, TlsConfig};
+use super::{
+    HttpClient, HttpError, HttpRequest, HttpResponse, Redirects, SentFlag, Target, TlsConfig,
+};
 use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::sync::lock;
 
@@ -180,6 +182,8 @@ fn post(body: &str) -> impl Fn() -> HttpRequest {
         headers: HeaderMap::new(),
         credential: HeaderMap::new(),
         body: body.clone(),
+        redirects: Redirects::Follow,
+        sent: SentFlag::default(),
     }
 }
 

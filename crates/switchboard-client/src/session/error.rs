@@ -70,6 +70,11 @@ pub enum RequestError {
     /// The session ended before the response.
     #[error("{end}")]
     Lost { delivery: Delivery, end: SessionEnd },
+    /// The server responded that it does not know the HTTP session id, and the session has ended.
+    /// By the protocol the server did not execute the request, so its delivery is *not sent*. A
+    /// tool call is still not sent again, because the server received it.
+    #[error("the server no longer knows the session, so it did not execute the request")]
+    UnknownSession,
     #[error(
         "the write queue is full: unsent messages may take {limit} bytes (limit `write_queue_bytes`)"
     )]
@@ -90,15 +95,15 @@ pub enum RequestError {
     Transport(TransportFailure),
     #[error("{0}")]
     NeedsLogin(Box<LoginRequired>),
-    #[error("{}{}", timeout_message(*.after, *.idle), unknown_ids_note(*.saw_unknown_ids))]
+    #[error("{}{}", timeout_message(*.after, *.idle), stray.note())]
     TimedOut {
         /// The idle limit or the total time limit that was exceeded, depending on `idle`.
         after: Duration,
         /// `true`: the server was idle for too long. `false`: the request took too long in total.
         idle: bool,
         delivery: Delivery,
-        /// Whether the server sent responses with unknown ids after the request was sent.
-        saw_unknown_ids: bool,
+        /// What the server sent instead of a response after the request was sent.
+        stray: StrayOutput,
     },
 }
 
@@ -140,8 +145,24 @@ impl RequestError {
             after,
             idle,
             delivery: Delivery::Unknown,
-            saw_unknown_ids: false,
+            stray: StrayOutput::None,
         }
+    }
+
+    /// Sets the time limit of a timeout. Other errors stay as they are.
+    pub(crate) fn with_limit(mut self, limit: Duration) -> Self {
+        if let Self::TimedOut { after, .. } = &mut self {
+            *after = limit;
+        }
+        self
+    }
+
+    /// Sets the delivery of a timeout. Other errors stay as they are.
+    pub(crate) fn with_delivery(mut self, known: Delivery) -> Self {
+        if let Self::TimedOut { delivery, .. } = &mut self {
+            *delivery = known;
+        }
+        self
     }
 
     /// Name of the field of [`Limits`](switchboard_wire::Limits) because of which the request was
@@ -165,12 +186,30 @@ fn timeout_message(after: Duration, idle: bool) -> String {
     }
 }
 
-/// A note to append to a timeout message: the server sent responses with unknown request ids.
-/// Empty if it did not.
-pub fn unknown_ids_note(saw_unknown_ids: bool) -> &'static str {
-    if saw_unknown_ids {
-        " (the server sent responses with unknown request ids)"
-    } else {
-        ""
+/// Output of a server that answers no request, as far as it can explain a timeout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StrayOutput {
+    /// None, or none that is known.
+    #[default]
+    None,
+    /// Responses whose id matches no request.
+    UnknownIds,
+    /// Lines that are no message, or an invalid message without an id.
+    NotMessages,
+    /// The beginning of a line that has not ended.
+    PartialLine,
+}
+
+impl StrayOutput {
+    /// A note to append to a timeout message. Empty for [`StrayOutput::None`].
+    #[doc(hidden)]
+    pub fn note(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::UnknownIds => " (the server sent responses with unknown request ids)",
+            Self::NotMessages => " (the server sent output that is not a JSON-RPC message)",
+            Self::PartialLine => " (the server sent a message without a line end)",
+        }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::peer::Peer;
 use super::server_requests::{self, ServerRequestKind};
-use super::{Deadline, Delivery, RequestError, Session, ToolRequest, TransportFailure};
+use super::{Deadline, Delivery, RequestError, Session, SessionEnd, ToolRequest, TransportFailure};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::decode::{InputRequest, InputRequired};
 use switchboard_wire::encode::InputResponses;
@@ -151,16 +151,20 @@ pub(super) fn never_not_sent(error: RequestError) -> RequestError {
             delivery: Delivery::NotSent,
             end,
         } => RequestError::Lost { delivery, end },
+        RequestError::UnknownSession => RequestError::Lost {
+            delivery,
+            end: SessionEnd::Expired,
+        },
         RequestError::TimedOut {
             delivery: Delivery::NotSent,
             after,
             idle,
-            saw_unknown_ids,
+            stray,
         } => RequestError::TimedOut {
             delivery,
             after,
             idle,
-            saw_unknown_ids,
+            stray,
         },
         RequestError::Transport(failure) if failure.delivery == Delivery::NotSent => {
             RequestError::Transport(TransportFailure {

@@ -3,6 +3,7 @@
 //! Each session has three tasks: the reader (`reader.rs`), the writer and the deadline timer. A
 //! caller waits for the response to its request, and decodes the response in its own task.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::query::Query;
 use super::request::RequestOptions;
 use super::request_table::{Reply, RequestKind, RequestTable};
 use super::subscriptions::ListenEnd;
-use super::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
+use super::{Delivery, RequestError, SessionContext, SessionEnd, StrayOutput, ToolRequest};
 use crate::deadlines::Deadlines;
 use crate::wire_tap::Direction;
 use crate::writer::{EnqueueError, WriteQueue};
@@ -49,6 +50,8 @@ pub struct LineSession {
     /// An excerpt of the last line from the server that was neither a message nor empty. `None` if
     /// there was no such line.
     pub(super) stray_output: Mutex<Option<String>>,
+    /// Whether the last bytes that were read are the beginning of a line.
+    pub(super) has_partial_line: AtomicBool,
     /// Cancelled when a message was lost because other output precedes it on the same line.
     pub(super) message_lost: CancellationToken,
     /// Cancelled when the connection is torn down. For a child process, that is after the process
@@ -82,6 +85,7 @@ impl LineSession {
             requests: CachePadded::default(),
             deadline_moved: Notify::new(),
             stray_output: Mutex::default(),
+            has_partial_line: AtomicBool::new(false),
             message_lost: CancellationToken::new(),
             peer: Peer::new(context, tasks, server_gone.child_token()),
             server_gone,
@@ -304,11 +308,16 @@ impl LineSession {
         for (id, expired) in overdue {
             let (request, delivery) = self.abandon(id, "timed out");
             if let Some(request) = request {
-                let saw_unknown_ids = lock(&self.requests).saw_unknown_ids_since(&request);
+                let stray = match lock(&self.requests).stray_since(&request) {
+                    StrayOutput::None if self.has_partial_line.load(Ordering::Relaxed) => {
+                        StrayOutput::PartialLine
+                    }
+                    stray => stray,
+                };
                 let _ = request.reply.send(Reply::TimedOut {
                     expired,
                     delivery,
-                    saw_unknown_ids,
+                    stray,
                 });
             }
         }

@@ -32,14 +32,24 @@ pub struct Listing<T> {
     freshness: Option<CacheHint>,
 }
 
+/// How long a listing may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ListingTime {
+    /// Maximum duration of the request for one page.
+    pub page: Duration,
+    /// When the whole listing fails.
+    pub until: Instant,
+    /// The time limit that ends at `until`, for the error message.
+    pub limit: Duration,
+}
+
 /// Requests all pages of a listing. A listing that exceeds a limit is cut, and a note says so. If
-/// the request for one page fails, or the time is past `until`, the whole listing fails. The
+/// the request for one page fails, or the time is past [`ListingTime::until`], the whole listing fails. The
 /// listing is empty if the server does not have the capability for it.
 pub async fn list<T: ListItem>(
     session: &Session,
     limits: &Limits,
-    page_timeout: Duration,
-    until: Instant,
+    time: ListingTime,
 ) -> Result<Listing<T>, RequestError> {
     let mut listing = Listing::new();
     if session.handshake().is_some() && !T::is_offered(&session.capabilities()) {
@@ -48,10 +58,15 @@ pub async fn list<T: ListItem>(
     let mut cursor = None;
     let mut seen_cursors = HashSet::new();
     for _ in 0..limits.list_pages {
-        let remaining = until.saturating_duration_since(Instant::now());
-        let deadline = Deadline::after(page_timeout.min(remaining));
+        let remaining = time.until.saturating_duration_since(Instant::now());
+        let deadline = Deadline::after(time.page.min(remaining));
         let max_items = T::max_items(limits);
-        let page = session.list(cursor.as_deref(), deadline, max_items).await?;
+        let page = session.list(cursor.as_deref(), deadline, max_items).await;
+        let page = page.map_err(|error| match error {
+            // The time that was left for the page is no setting.
+            RequestError::TimedOut { .. } if remaining < time.page => error.with_limit(time.limit),
+            error => error,
+        })?;
         cursor = match listing.add_page(page, limits, &mut seen_cursors) {
             Some(next) => Some(next),
             None => return Ok(listing),

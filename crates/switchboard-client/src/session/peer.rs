@@ -209,7 +209,7 @@ impl Peer {
             }
             "notifications/message" => log_forwarding::on_message(self, params),
             "notifications/elicitation/complete" => self.url_elicitations.complete(params),
-            "notifications/resources/updated" => self.subscriptions.on_updated(params),
+            "notifications/resources/updated" => self.subscriptions.on_updated(params, self.era()),
             "notifications/subscriptions/acknowledged" => {
                 self.list_changes.on_acknowledged(params);
                 self.subscriptions.on_acknowledged(params);

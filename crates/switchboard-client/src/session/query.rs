@@ -1,7 +1,9 @@
 //! Requests other than `tools/call`: listings, resources, prompts, completion, tasks.
 //!
-//! Queries are idempotent: a caller may repeat a failed query. A modern server may respond to a
-//! query with `input_required`, as it may to a tool call.
+//! Queries are idempotent: a caller may repeat a failed query. A modern server may respond to
+//! `resources/read` and `prompts/get` with `input_required`, as it may to a tool call. On any other
+//! method `input_required` is a protocol error: the request is not repeated and no question is
+//! asked.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +14,12 @@ use super::{RequestError, Session, decode_response, input_required};
 use switchboard_wire::decode;
 use switchboard_wire::encode::InputResponses;
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult};
-use switchboard_wire::mcp::{ErrorObject, GetPromptResult, ReadResourceResult};
+use switchboard_wire::mcp::{ErrorObject, GetPromptResult, Json, ReadResourceResult};
 
 /// A request other than `tools/call`: its method, params and deadline.
 #[derive(Debug)]
 pub struct Query<'a> {
-    pub(crate) method: &'static str,
+    pub(crate) method: &'a str,
     /// The prompt name, resource URI or task id, which HTTP sessions of the modern era repeat in
     /// the header `Mcp-Name`.
     pub(crate) name: Option<&'a str>,
@@ -27,13 +29,19 @@ pub struct Query<'a> {
 
 impl<'a> Query<'a> {
     /// Creates a request without params.
-    pub fn new(method: &'static str, deadline: Deadline) -> Self {
+    pub fn new(method: &'a str, deadline: Deadline) -> Self {
         Self {
             method,
             name: None,
             params: Map::new(),
             deadline,
         }
+    }
+
+    /// Sets all params.
+    pub fn with_params(mut self, params: Map<String, Value>) -> Self {
+        self.params = params;
+        self
     }
 
     /// Adds a member to the params.
@@ -57,10 +65,16 @@ pub(super) fn needs_no_cancel(method: &str) -> bool {
     matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
 }
 
+/// Whether the protocol allows `input_required` as the result of this method. It also allows it for
+/// `tools/call`, which is not a query.
+fn may_require_input(method: &str) -> bool {
+    matches!(method, "resources/read" | "prompts/get")
+}
+
 impl Session {
-    /// Sends a query and returns its result. While the server responds with `input_required`,
-    /// answers the input requests and sends the query again. Dropping the future cancels the
-    /// request and notifies the server.
+    /// Sends a query and returns its result. While the server responds with `input_required`, and
+    /// the method allows it, answers the input requests and sends the query again. Dropping the
+    /// future cancels the request and notifies the server.
     pub(crate) async fn query(&self, query: &Query<'_>) -> Result<RawResult, RequestError> {
         let mut responses: Option<InputResponses> = None;
         let mut deadline = query.deadline;
@@ -68,6 +82,12 @@ impl Session {
             let result = self.query_once(query, responses.as_ref(), deadline).await?;
             match decode::find_input_required(&result).map_err(RequestError::InvalidResponse)? {
                 None => return Ok(result),
+                Some(_) if !may_require_input(query.method) => {
+                    return Err(input_required::invalid_response(format!(
+                        "it is `input_required`, which a server may not send for `{}`",
+                        query.method
+                    )));
+                }
                 Some(input) => {
                     let next =
                         input_required::next_round(self, responses.as_ref(), deadline, input);
@@ -88,6 +108,12 @@ impl Session {
         let result = self.query(query).await?;
         let decoded = decode_response(result, decode).await?;
         decoded.map_err(RequestError::InvalidResponse)
+    }
+
+    /// Sends a request of any method once, and returns its result.
+    pub async fn raw_query(&self, query: &Query<'_>) -> Result<Json, RequestError> {
+        let result = self.query(query).await?;
+        result.to_json().map_err(RequestError::InvalidResponse)
     }
 
     /// Reads a resource, and decodes at most `max_parts` items of its `contents`. `max_parts` does
@@ -118,10 +144,10 @@ impl Session {
         if let Self::Local(local) = self {
             return local.get_prompt(name, arguments, deadline).await;
         }
-        let mut query = Query::new("prompts/get", deadline).with_subject("name", name);
-        if !arguments.is_empty() {
-            query = query.with("arguments", as_json_strings(arguments));
-        }
+        // Sent even without arguments: some servers reject a request without this member.
+        let query = Query::new("prompts/get", deadline)
+            .with_subject("name", name)
+            .with("arguments", as_json_strings(arguments));
         let decode = move |result: &RawResult| decode::prompt_result(result, max_messages);
         self.query_as(&query, decode).await
     }

@@ -8,6 +8,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::{BufMut, Bytes};
 use tokio::io::AsyncReadExt;
@@ -102,6 +103,9 @@ impl LineSession {
                 Ok(unsolicited) => unsolicited,
                 Err(end) => break end,
             };
+            let has_partial_line = lines.buffered_bytes() > 0;
+            self.has_partial_line
+                .store(has_partial_line, Ordering::Relaxed);
             if let Some(pause) = rate_limit.consume(unsolicited) {
                 self.peer
                     .stop
@@ -248,6 +252,7 @@ impl LineSession {
                 problem,
             } => (ResponseId::Number(id), Reply::Invalid(problem)),
             ParsedLine::Invalid { id: None, problem } => {
+                lock(&self.requests).count_stray_line();
                 tracing::debug!(server = %self.peer.context.server, %problem, "message discarded");
                 return NonResponseBytes::unsolicited(size);
             }
@@ -351,6 +356,7 @@ impl LineSession {
         }
         let text = self.peer.excerpt(line);
         if !text.is_empty() {
+            lock(&self.requests).count_stray_line();
             tracing::debug!(server = %self.peer.context.server, text, "stray output");
             *lock(&self.stray_output) = Some(text);
         }

@@ -11,7 +11,7 @@ use super::deadline::{Deadline, DeadlineCheck, Expired};
 use super::line::LineSession;
 use super::progress::ProgressForwarder;
 use super::request_table::{PendingRequest, Reply, RequestKind};
-use super::{Delivery, RequestError, SessionEnd};
+use super::{Delivery, RequestError, SessionEnd, StrayOutput};
 use switchboard_wire::encode;
 use switchboard_wire::jsonrpc::RawResult;
 use switchboard_wire::mcp::Progress;
@@ -193,7 +193,7 @@ fn timed_out_unsent(Expired { after, idle }: Expired) -> RequestError {
         after,
         idle,
         delivery: Delivery::NotSent,
-        saw_unknown_ids: false,
+        stray: StrayOutput::None,
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::deadline::{ActivityClock, DeadlineCheck, Expired, RunningDeadline};
 use super::progress::ProgressForwarder;
 use super::query::needs_no_cancel;
-use super::{Delivery, RequestError, SessionEnd};
+use super::{Delivery, RequestError, SessionEnd, StrayOutput};
 use switchboard_wire::jsonrpc::{InvalidMessage, RawResult, ResponseId};
 use switchboard_wire::mcp::{ErrorObject, Progress};
 use switchboard_wire::memory_budget::MemoryPermit;
@@ -31,8 +31,8 @@ pub(crate) enum Reply {
     TimedOut {
         expired: Expired,
         delivery: Delivery,
-        /// Whether the server sent responses with unknown ids after this request was sent.
-        saw_unknown_ids: bool,
+        /// What the server sent instead of a response after this request was sent.
+        stray: StrayOutput,
     },
     /// The session ended before the response arrived.
     Lost {
@@ -65,12 +65,12 @@ impl Reply {
             Self::TimedOut {
                 expired: Expired { after, idle },
                 delivery,
-                saw_unknown_ids,
+                stray,
             } => RequestError::TimedOut {
                 after,
                 idle,
                 delivery,
-                saw_unknown_ids,
+                stray,
             },
             Self::Lost { delivery, end } => RequestError::Lost { delivery, end },
         })
@@ -85,6 +85,8 @@ pub(super) struct PendingRequest {
     pub(super) deadline: RunningDeadline,
     /// The value of [`RequestTable::unknown_ids`] when this request was inserted.
     unknown_ids_before: u64,
+    /// The value of [`RequestTable::stray_lines`] when this request was inserted.
+    stray_lines_before: u64,
 }
 
 impl PendingRequest {
@@ -100,6 +102,7 @@ impl PendingRequest {
             kind,
             deadline,
             unknown_ids_before: 0,
+            stray_lines_before: 0,
         }
     }
 }
@@ -136,6 +139,8 @@ pub(super) struct RequestTable {
     last_id: u64,
     /// Number of responses whose id no request of this session ever had.
     unknown_ids: u64,
+    /// Number of lines that were no message, or an invalid message without an id.
+    stray_lines: u64,
     /// When the deadline timer runs next. `None` if there is no deadline to wait for.
     next_check: Option<Instant>,
     ended: Option<SessionEnd>,
@@ -170,6 +175,7 @@ impl RequestTable {
         }
         self.long_lived += usize::from(request.kind == RequestKind::LongLived);
         request.unknown_ids_before = self.unknown_ids;
+        request.stray_lines_before = self.stray_lines;
         self.last_id += 1;
         self.pending.insert(self.last_id, request);
         Ok(self.last_id)
@@ -234,9 +240,20 @@ impl RequestTable {
         request
     }
 
-    /// Whether the server sent responses with unknown ids after this request was sent.
-    pub(super) fn saw_unknown_ids_since(&self, request: &PendingRequest) -> bool {
-        self.unknown_ids > request.unknown_ids_before
+    /// Counts a line that was no message, or an invalid message without an id.
+    pub(super) fn count_stray_line(&mut self) {
+        self.stray_lines += 1;
+    }
+
+    /// What the server sent instead of a response after this request was sent.
+    pub(super) fn stray_since(&self, request: &PendingRequest) -> StrayOutput {
+        if self.unknown_ids > request.unknown_ids_before {
+            StrayOutput::UnknownIds
+        } else if self.stray_lines > request.stray_lines_before {
+            StrayOutput::NotMessages
+        } else {
+            StrayOutput::None
+        }
     }
 
     /// Takes out the request in flight if there is exactly one, not counting long-lived ones. An

@@ -134,7 +134,13 @@ pub(super) fn content_block(bytes: &[u8]) -> Result<ContentBlock, InvalidMessage
         Some(block) => Ok(block),
         None => Json::parse_bytes(bytes)
             .map(ContentBlock::Unknown)
-            .ok_or_else(|| InvalidMessage::malformed("a content block is not valid JSON")),
+            .ok_or_else(|| {
+                InvalidMessage::malformed(if std::str::from_utf8(bytes).is_err() {
+                    "a content block is not UTF-8"
+                } else {
+                    "a content block is not valid JSON"
+                })
+            }),
     }
 }
 

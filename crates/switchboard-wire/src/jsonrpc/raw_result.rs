@@ -28,6 +28,13 @@ impl RawResult {
         }
     }
 
+    /// Returns the whole result as JSON. Fails if it is not an object in UTF-8.
+    pub fn to_json(&self) -> Result<Json, InvalidMessage> {
+        self.members(|_, _| {})?;
+        let json = self.json(&self.text);
+        json.ok_or_else(|| InvalidMessage::malformed("the result is not UTF-8"))
+    }
+
     /// Visits the members of the result.
     pub(crate) fn members<'a>(
         &'a self,

@@ -116,6 +116,10 @@ pub struct ReadResourceResult {
     /// [`Limits::content_blocks`]: crate::Limits::content_blocks
     #[serde(skip)]
     pub left_out: usize,
+    /// The URI that was requested. `None` if the result was not read by a host. The server may have
+    /// returned parts with other URIs.
+    #[serde(skip)]
+    pub requested_uri: Option<String>,
 }
 
 impl ReadResourceResult {

@@ -81,7 +81,9 @@ impl ProtocolVersion {
         }
     }
 
-    fn known() -> String {
+    /// All versions as a list for messages, oldest first.
+    #[doc(hidden)]
+    pub fn known() -> String {
         Self::ALL.map(Self::as_str).join(", ")
     }
 }

@@ -1,7 +1,9 @@
 //! Sends a permitted call, sends it again where that is safe, and converts [`RequestError`] to
 //! [`CallError`].
 //!
-//! Invariant: a call is sent again only if the server certainly did not execute it.
+//! Invariant: a call is sent again only if no byte of it was sent, or if the protocol requires the
+//! client to send it again with a credential, headers or input that the server asked for.
+//! docs/delivery.md lists all cases.
 
 use std::time::Duration;
 
@@ -67,9 +69,9 @@ pub(super) struct FailedAttempt<'a> {
     pub(super) request: ToolRequest<'a>,
 }
 
-/// Sends a failed call again as long as the server certainly did not execute it. Returns the first
-/// result, or the first error after which the call is not sent again: sending again is not safe,
-/// [`MAX_REDELIVERIES`] is reached, no new session opened in time, or the tool changed.
+/// Sends a failed call again as long as it may be sent again. Returns the first result, or the first
+/// error after which the call is not sent again: sending again is not safe, [`MAX_REDELIVERIES`] is
+/// reached, no new session opened in time, or the tool changed.
 pub(super) async fn retry_or_fail(
     host: &HostState,
     target: &ResolvedTool,
@@ -115,6 +117,9 @@ pub(super) async fn retry_or_fail(
 /// Waits for the session that replaces the lost `session`. Returns `None` if `error` does not say
 /// that the session was lost before the call was sent, if the server is not remote, after
 /// [`MAX_REDELIVERIES`], or if no session opens in time.
+///
+/// Also returns `None` for [`RequestError::UnknownSession`]: the server received the call, and only
+/// its HTTP status says that it did not execute the call.
 async fn session_for_redelivery(
     error: &RequestError,
     session: &Session,
@@ -147,7 +152,7 @@ async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Dura
             after,
             idle,
             delivery,
-            saw_unknown_ids,
+            stray,
         } => {
             let (after, kind) = if idle {
                 (after, TimeoutKind::Idle)
@@ -160,7 +165,7 @@ async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Dura
                 after,
                 kind,
                 delivery,
-                saw_unknown_ids,
+                stray,
             }
         }
         RequestError::WriteQueueFull { .. }
@@ -177,6 +182,10 @@ async fn into_call_error(error: RequestError, target: &ResolvedTool, limit: Dura
             },
             (delivery, _) => undelivered(target, delivery, failed.message),
         },
+        RequestError::UnknownSession => {
+            let reason = format!("{error}; call it again on the new session");
+            undelivered(target, Delivery::NotSent, reason)
+        }
         RequestError::NeedsLogin(_)
         | RequestError::Lost {
             end: SessionEnd::NeedsLogin(_),

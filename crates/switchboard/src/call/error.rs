@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use switchboard_client::session::unknown_ids_note;
+use switchboard_client::session::StrayOutput;
 use switchboard_wire::limits::truncate_to_millis;
 use switchboard_wire::mcp::ErrorObject;
 
@@ -51,7 +51,7 @@ pub enum CallError {
     },
     /// The server did not respond in time.
     #[error(
-        "{tool}: {}{}{}", timeout_text(*.after, *.kind), unknown_ids_note(*.saw_unknown_ids),
+        "{tool}: {}{}{}", timeout_text(*.after, *.kind), stray.note(),
         delivery_text(*.delivery)
     )]
     TimedOut {
@@ -64,8 +64,8 @@ pub enum CallError {
         kind: TimeoutKind,
         /// Whether the server may have executed the call.
         delivery: Delivery,
-        /// Whether the server sent responses whose id matches no request.
-        saw_unknown_ids: bool,
+        /// What the server sent instead of a response.
+        stray: StrayOutput,
     },
     /// No response arrived, and the server may or may not have executed the call. The host does not
     /// send the call again.
@@ -76,7 +76,8 @@ pub enum CallError {
         /// Why there is no response.
         reason: String,
     },
-    /// The call never reached the server. Making it again is safe.
+    /// The server did not execute the call: the call never reached the server, or the server
+    /// responded that it does not know the session. Making it again is safe.
     #[error("{tool} was not called: {reason}")]
     NotSent {
         /// The server and the name of the called tool.

@@ -20,8 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use super::delivery::{FailedAttempt, retry_or_fail, send};
 use super::resolve::{ResolvedTool, check_unchanged, resolve, wait_until_started};
 use super::{
-    Call, CallContext, CallError, Delivery, RememberedApproval, TimeoutKind, arguments_object,
-    join_violations,
+    Call, CallContext, CallError, Delivery, RememberedApproval, StrayOutput, TimeoutKind,
+    arguments_object, join_violations,
 };
 use crate::catalog::CatalogTool;
 use crate::content::{self, Output};
@@ -246,7 +246,7 @@ async fn acquire_slots<'a>(
             after: end - started,
             kind: TimeoutKind::Total,
             delivery: Delivery::NotSent,
-            saw_unknown_ids: false,
+            stray: StrayOutput::None,
         }),
     }
 }

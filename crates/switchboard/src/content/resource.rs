@@ -16,6 +16,8 @@ use super::{
 };
 use crate::limits::Limits;
 
+/// Maximum length of a URI in a note.
+const MAX_NOTE_URI_BYTES: usize = 200;
 /// Maximum number of binary parts of one resource that are saved to files. Further binary parts are
 /// replaced by a description.
 const MAX_FILES: usize = 100;
@@ -62,6 +64,7 @@ pub fn render_resource(
     store: Option<&dyn ResultStore>,
 ) -> RenderedResource {
     let mut resource = RenderedResource::default();
+    resource.notes.extend(other_uri_note(&result));
     let mut files = 0;
     for (index, body) in result.contents.into_iter().enumerate() {
         let (part, note) = render_part(body, &mut files, store);
@@ -100,6 +103,29 @@ impl RenderedResource {
         self.notes.extend(truncation.note);
         self.stored = truncation.stored;
     }
+}
+
+/// A note if the server returned no part of the requested resource, only parts of other resources.
+/// Parts without a URI are not checked.
+fn other_uri_note(result: &ReadResourceResult) -> Option<String> {
+    let requested = result.requested_uri.as_deref()?;
+    let mut uris = result.contents.iter().map(|part| part.uri.as_str());
+    let other = result.contents.first()?.uri.as_str();
+    if uris.any(|uri| uri.is_empty() || is_part_of(uri, requested)) {
+        return None;
+    }
+    Some(format!(
+        "the server returned {} instead of {}",
+        one_line(other, MAX_NOTE_URI_BYTES),
+        one_line(requested, MAX_NOTE_URI_BYTES)
+    ))
+}
+
+/// Whether `uri` is `resource` or names something below it.
+fn is_part_of(uri: &str, resource: &str) -> bool {
+    let resource = resource.trim_end_matches('/');
+    uri.strip_prefix(resource)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
 }
 
 /// Renders one part. Also returns a note if the data was not saved, or if the data contradicts the
@@ -171,6 +197,37 @@ mod tests {
         let mut body = body("demo://blob", Some(mime_type));
         body.blob = Some(data.to_owned());
         body
+    }
+
+    #[test]
+    fn answer_for_another_uri_gets_a_note() {
+        let notes = |requested: &str, uris: &[&str]| {
+            let mut result = read(
+                uris.iter()
+                    .map(|uri| ResourceBody::text(*uri, "x"))
+                    .collect(),
+            );
+            result.requested_uri = Some(requested.to_owned());
+            render_resource(result, &Limits::default(), None).notes
+        };
+        let none: [&str; 0] = [];
+        for uris in [
+            &["demo://a"][..],
+            &["demo://a/b"],
+            &["demo://other", "demo://a?x=1"],
+            &[""],
+            &[],
+        ] {
+            assert_eq!(notes("demo://a", uris), none, "{uris:?}");
+        }
+        assert_eq!(notes("demo://a/", &["demo://a"]), none);
+        for uri in ["demo://b", "demo://ab", "file:///etc/passwd\u{1b}[2J"] {
+            let [note] = &notes("demo://a", &[uri])[..] else {
+                panic!("{uri}");
+            };
+            assert!(note.ends_with("instead of demo://a"), "{note}");
+            assert!(!note.contains('\u{1b}'), "{note}");
+        }
     }
 
     fn read(contents: Vec<ResourceBody>) -> ReadResourceResult {

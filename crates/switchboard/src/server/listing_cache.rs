@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use switchboard_client::session::list_kind::ListItem;
-use switchboard_client::session::pagination;
+use switchboard_client::session::pagination::{self, ListingTime};
 use switchboard_client::session::{RequestError, Session, SessionKey};
 use switchboard_wire::mcp::{Prompt, Resource, ResourceTemplate};
 use switchboard_wire::sync::lock;
@@ -85,7 +85,12 @@ impl<T: ListItem> ListingCache<T> {
         let is_announced =
             T::is_announced(&session.capabilities()) && session.receives_changes(T::CHANGE_KIND);
         let change_count = session.change_count(T::CHANGE_KIND);
-        let listing = pagination::list::<T>(session, limits, page_timeout, end).await?;
+        let time = ListingTime {
+            page: page_timeout,
+            until: end,
+            limit: page_timeout,
+        };
+        let listing = pagination::list::<T>(session, limits, time).await?;
         for note in &listing.notes {
             tracing::warn!(note, "listing");
         }

@@ -509,7 +509,7 @@ async fn connect_and_list(
     let started = Instant::now();
     let listing = list_tools(setup, &live.session, end).await;
     live.attempt.listing = Some(started.elapsed());
-    if let Err(RequestError::Lost { .. }) = &listing {
+    if let Err(RequestError::Lost { .. } | RequestError::UnknownSession) = &listing {
         return Err(setup.session_failure(&mut live).await);
     }
     Ok((live, listing))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use switchboard_client::session::list_changes::ListChangeKind;
 use switchboard_client::session::pagination;
-use switchboard_client::session::pagination::Listing;
+use switchboard_client::session::pagination::{Listing, ListingTime};
 use switchboard_client::session::{RequestError, Session};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::ToolDefinition;
@@ -28,8 +28,12 @@ pub(super) fn list_tools(
     end: Instant,
 ) -> impl Future<Output = Result<Listing<ToolDefinition>, RequestError>> + Send + use<> {
     let (session, limits) = (session.clone(), Arc::clone(&setup.client.session.limits));
-    let page_timeout = setup.client.deadlines.list;
-    async move { pagination::list(&session, &limits, page_timeout, end).await }
+    let time = ListingTime {
+        page: setup.client.deadlines.list,
+        until: end,
+        limit: setup.client.deadlines.startup,
+    };
+    async move { pagination::list(&session, &limits, time).await }
 }
 
 /// The expiry time of the last tool listing. The owner sets the time, and the handle checks it

@@ -26,6 +26,20 @@ fn redirect_to(url: &'static str) -> Case {
         .expects(error_response("set this URL as `url` of the entry"))
 }
 
+/// Executes calls of `work` and then redirects them within the server, twice. Expects that each call
+/// is sent once.
+fn redirects_calls_within_server(case: Case, url: &'static str, error: &'static str) -> Case {
+    case.after_connect(|servers| {
+        let fault = Fault::redirect(308, url).on("tools/call work");
+        servers.hostile.arm(fault.after_execution().always());
+    })
+    .expects(error_response(error))
+    .expects(error_response("HTTP 308"))
+    .also_checks(|servers| {
+        assert_eq!(servers.hostile.requests_with("tools/call work").len(), 2);
+    })
+}
+
 cases! {
     h08_301: "301 to another server" => redirect_to_other(301);
     h08_302: "302 to another server" => redirect_to_other(302);
@@ -52,19 +66,28 @@ cases! {
             .expects(error_response("which is another server"))
             .also_checks(|servers| assert_eq!(servers.other.connections(), 0));
 
-    h10_loop: "endless redirects to the same URL" =>
-        Case::modern()
-            .after_connect(|servers| servers.hostile.arm(Fault::redirect(307, "/mcp").on("tools/call work").always()))
+    h10_same_url: "calls are redirected to their own URL, after they ran" =>
+        redirects_calls_within_server(Case::modern(), "/mcp", "redirects to the same URL");
+    h10_other_path: "calls are redirected to another path, after they ran" =>
+        redirects_calls_within_server(Case::modern(), "/mcp?next", "which is not followed");
+    h10_legacy: "calls of a legacy session are redirected, after they ran" =>
+        redirects_calls_within_server(Case::legacy(), "/mcp", "redirects to the same URL");
+    h10_sse: "POSTs of calls are redirected in HTTP+SSE of 2024-11-05" =>
+        Case::sse()
+            .after_connect(|servers| {
+                servers.hostile.arm(Fault::redirect(307, "/message").on("tools/call work").always());
+            })
             .expects(error_response("HTTP 307"))
-            .also_checks(|servers| {
-                let calls = servers.hostile.requests_with("tools/call work").len();
-                assert!(calls <= 12, "{calls} requests");
-            });
-    h10_five_hops: "five redirects within the server, which the client follows" =>
+            .also_checks(|servers| assert_eq!(servers.hostile.requests_with("tools/call work").len(), 1));
+    h10_handshake: "the handshake is redirected within the server" =>
         Case::modern()
-            .fault_on_work(Fault::redirect(308, "/mcp").times(5))
+            .before_start(|servers| servers.hostile.arm(Fault::redirect(307, "/mcp?next").on("server/discover")))
             .expects(text("right"))
-            .also_checks(|servers| assert_eq!(servers.hostile.count("tools/call work"), 1));
+            .also_checks(|servers| {
+                let calls = servers.hostile.requests_with("tools/call work");
+                let paths: Vec<_> = calls.iter().map(|call| call.path.as_str()).collect();
+                assert_eq!(paths, ["/mcp?next"]);
+            });
 
     h11_metadata: "redirect to a cloud metadata address" =>
         redirect_to("http://169.254.169.254/latest/meta-data/");

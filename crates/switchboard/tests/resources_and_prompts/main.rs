@@ -290,6 +290,10 @@ async fn input_required_works_for_reads_and_prompts() {
         .await
         .unwrap();
     assert_eq!(prompt.messages.len(), 1);
+    assert_eq!(
+        server.received_with("prompts/get")[0]["params"]["arguments"],
+        json!({})
+    );
     for method in ["resources/read", "prompts/get"] {
         let requests = server.received_with(method);
         let [_, second] = requests.as_slice() else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use switchboard::id::Principal;
 use switchboard::permission::{Action, Rule};
 use switchboard::query::QueryError;
@@ -66,6 +66,35 @@ async fn notification_burst_causes_one_read() {
         assert_no_event(&host).await;
         assert_eq!(server.count("resources/read"), reads + 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn modern_updates_without_valid_subscription_id_are_ignored() {
+    let update = |id: Option<Value>| {
+        let mut params = json!({"uri": URI});
+        if let Some(id) = id {
+            params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+        }
+        Step::Notify {
+            method: "notifications/resources/updated".to_owned(),
+            params: Some(params),
+        }
+    };
+    let ids = [None, Some(json!(9_999)), Some(json!("x")), Some(json!(0))];
+    let mut steps: Vec<_> = ids.into_iter().map(update).collect();
+    steps.push(Step::text("sent"));
+    let script = Script::modern()
+        .resource(URI, "one")
+        .tool("update")
+        .on("tools/call update", steps);
+    let (host, server) = start_watch(script).await;
+    let reads = server.count("resources/read");
+    let output = host.call("mcp__s__update", json!({})).await.unwrap();
+    assert_eq!(output.to_text(), "sent");
+    assert_no_event(&host).await;
+    assert_eq!(server.count("resources/read"), reads);
+    server.catalog().set_resource(URI, "two").await;
+    next_event(&host).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,6 +39,24 @@ async fn unresolvable_host_sends_nothing() {
 }
 
 #[tokio::test]
+async fn request_is_sent_once_the_connection_is_open() {
+    for (scheme, delivery) in [("https", Delivery::NotSent), ("http", Delivery::Unknown)] {
+        // The server never responds: neither to the TLS handshake nor to the request.
+        let server = Server::start(|mut peer, _| async move { peer.wait_until_closed().await });
+        let server = server.await;
+        let client = client(Url::parse(&format!("{scheme}://{}/", server.address)).unwrap());
+        let sent = SentFlag::default();
+        let request = || HttpRequest {
+            sent: sent.clone(),
+            ..post("x")()
+        };
+        let response = tokio::time::timeout(Duration::from_millis(200), client.send(request));
+        assert!(response.await.is_err());
+        assert_eq!(sent.delivery(), delivery, "{scheme}");
+    }
+}
+
+#[tokio::test]
 async fn connect_timeout_sends_nothing() {
     let server = Server::start(|mut peer, _| async move { peer.wait_until_closed().await }).await;
     let target = Target {

@@ -45,6 +45,21 @@ async fn only_307_and_308_within_the_server_are_followed() {
 }
 
 #[tokio::test]
+async fn request_that_must_not_be_redirected_is_sent_once() {
+    for (status, location) in [(307, "/end"), (308, "/end"), (307, "/mcp"), (308, "/mcp")] {
+        let server = redirecting_to(status, location).await;
+        let request = || HttpRequest {
+            redirects: Redirects::Return,
+            ..secret_post("body")()
+        };
+        let response = server.client().send(request).await.unwrap();
+        assert_eq!(response.status, status, "{location}");
+        assert_eq!(response.redirected_to, None);
+        assert_eq!(server.received().matches("POST").count(), 1, "{location}");
+    }
+}
+
+#[tokio::test]
 async fn redirects_to_other_origins_are_not_followed() {
     let other_port = Server::responding(ok("stolen")).await;
     let other_address = Server::start_at("127.0.0.2:0", |mut peer, _| async move {

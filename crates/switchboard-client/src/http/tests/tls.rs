@@ -288,6 +288,20 @@ async fn plain_http_server_is_reported_as_not_tls() {
 }
 
 #[tokio::test]
+async fn tls_server_behind_plain_http_url_gets_a_hint() {
+    let acceptor = Authority::new().issue("localhost").acceptor(None);
+    let server = Server::start(move |peer, _| {
+        let acceptor = acceptor.clone();
+        async move {
+            assert!(acceptor.accept(peer.stream).await.is_err());
+        }
+    })
+    .await;
+    let error = expect_error(&server.client(), post("x")).await.to_string();
+    assert!(error.contains("use `https://` in the URL"), "{error}");
+}
+
+#[tokio::test]
 async fn redirect_from_https_to_http_is_not_followed() {
     let authority = Authority::new();
     let other = Server::responding(ok("stolen")).await;

@@ -14,7 +14,7 @@ use crate::auth::LoginRequired;
 use crate::auth::{
     AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Challenge, Credential,
 };
-use crate::http::{HttpClient, HttpError, HttpRequest, HttpResponse};
+use crate::http::{HttpClient, HttpError, HttpRequest, HttpResponse, Redirects, SentFlag};
 use switchboard_wire::id::ServerName;
 use switchboard_wire::redact::Redactor;
 
@@ -27,6 +27,37 @@ pub(crate) struct AuthorizedClient {
     url: Url,
     client: HttpClient,
     auth: Arc<dyn AuthProvider>,
+}
+
+/// What happens if the server redirects a request, and whether the request was sent.
+#[derive(Clone, Debug)]
+pub(super) struct SendOptions {
+    pub(super) redirects: Redirects,
+    pub(super) sent: SentFlag,
+}
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        Self {
+            redirects: Redirects::Follow,
+            sent: SentFlag::default(),
+        }
+    }
+}
+
+impl SendOptions {
+    /// The options for a request of this method. Tool calls are not redirected: the server may have
+    /// executed a call before it redirected it.
+    pub(super) fn of(method: &str) -> Self {
+        let redirects = match method {
+            "tools/call" => Redirects::Return,
+            _ => Redirects::Follow,
+        };
+        Self {
+            redirects,
+            ..Self::default()
+        }
+    }
 }
 
 /// An HTTP response, and the credential that was sent with the request.
@@ -90,6 +121,19 @@ impl AuthorizedClient {
         headers: impl Fn() -> HeaderMap,
         body: Bytes,
     ) -> Result<AuthorizedResponse, SendFailure> {
+        let options = SendOptions::default();
+        self.send_with(method, url, &options, headers, body).await
+    }
+
+    /// Like [`send`](Self::send), with options.
+    pub(super) async fn send_with(
+        &self,
+        method: Method,
+        url: Option<&Url>,
+        options: &SendOptions,
+        headers: impl Fn() -> HeaderMap,
+        body: Bytes,
+    ) -> Result<AuthorizedResponse, SendFailure> {
         let mut rejections = 0;
         loop {
             let credential = self
@@ -103,6 +147,8 @@ impl AuthorizedClient {
                 headers: headers(),
                 credential: credential.headers().clone(),
                 body: body.clone(),
+                redirects: options.redirects,
+                sent: options.sent.clone(),
             };
             let incoming = self.client.send(request).await.map_err(SendFailure::Http)?;
             if is_auth_status(incoming.status) && rejections < MAX_AUTH_ATTEMPTS {

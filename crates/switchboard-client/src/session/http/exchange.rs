@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use http::{Method, StatusCode};
 use tokio::sync::mpsc;
 
-use super::authorized::AuthorizedResponse;
+use super::authorized::{AuthorizedResponse, SendOptions};
 use super::event_stream::{EventStream, EventStreamEnd, is_message};
 use super::incoming::{IncomingKind, handle_incoming};
 use super::request_headers::RequestHeaders;
@@ -36,6 +36,8 @@ use switchboard_wire::sync::lock;
 
 /// Delay before a broken stream is resumed, unless the server sets a delay with `retry`.
 const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
+/// Lower bound of the delay that the server sets with `retry`.
+const MIN_RESUME_DELAY: Duration = Duration::from_millis(20);
 /// Maximum number of consecutive attempts to resume a stream without a new event.
 const MAX_RESUMPTIONS: u32 = 5;
 /// The error for an event that has no end within eight times the size limit.
@@ -47,7 +49,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 struct InFlightExchange<'a> {
     session: &'a Arc<StreamableHttpSession>,
     id: u64,
-    method: &'static str,
+    method: &'a str,
     /// Whether the caller still waits for the response.
     is_waiting: bool,
     /// Whether the caller asked for progress.
@@ -58,7 +60,7 @@ impl<'a> InFlightExchange<'a> {
     fn new(
         session: &'a Arc<StreamableHttpSession>,
         id: u64,
-        method: &'static str,
+        method: &'a str,
         progress: Option<mpsc::Sender<Progress>>,
     ) -> Self {
         if counts_as_work(method) {
@@ -137,10 +139,11 @@ impl StreamableHttpSession {
         }
         peer.tap(Direction::Sent, &body);
         let running = deadline.start(&peer.clock);
+        let options = SendOptions::of(headers.method);
         let mut in_flight = InFlightExchange::new(self, id, headers.method, progress);
         let wake = {
             // Pinned in place, so that this large future is not copied.
-            let exchange = pin!(self.exchange(id, headers, body));
+            let exchange = pin!(self.exchange(id, headers, &options, body));
             tokio::select! {
                 biased;
                 outcome = exchange => Wake::Done(outcome),
@@ -151,12 +154,15 @@ impl StreamableHttpSession {
         let outcome = match wake {
             Wake::Done(outcome) => outcome,
             Wake::Stopped => Err(RequestError::Lost {
-                delivery: Delivery::Unknown,
+                delivery: options.sent.delivery(),
                 end: peer.ended().await,
             }),
             Wake::Expired(expired) => {
-                self.send_cancelled(id, "timed out");
-                Err(RequestError::timed_out(expired))
+                let delivery = options.sent.delivery();
+                if delivery == Delivery::Unknown {
+                    self.send_cancelled(id, "timed out");
+                }
+                Err(RequestError::timed_out(expired).with_delivery(delivery))
             }
         };
         in_flight.is_waiting = false;
@@ -167,17 +173,26 @@ impl StreamableHttpSession {
         self: &Arc<Self>,
         id: u64,
         headers: RequestHeaders<'_>,
+        options: &SendOptions,
         body: Bytes,
     ) -> Result<RawResult, RequestError> {
         let build_headers = || self.headers(&headers);
+        let url = self.endpoint.get();
         let sent = self
             .core
             .client
-            .send(Method::POST, None, build_headers, body);
+            .send_with(Method::POST, url, options, build_headers, body);
         let mut reply = sent.await.map_err(status::send_error)?;
         let status = reply.incoming.status;
         if !status.is_success() {
             return Err(self.on_error_status(Some(id), reply).await);
+        }
+        if self.core.peer.version().is_none()
+            && let Some(url) = reply.incoming.redirected_to.take()
+        {
+            // Calls are not redirected, so they are sent to the URL at which the handshake
+            // succeeded.
+            let _ = self.endpoint.set(url);
         }
         if headers.method == "initialize" {
             self.store_session_id(&reply.incoming.headers)?;
@@ -216,7 +231,7 @@ impl StreamableHttpSession {
         if has_session && status == StatusCode::NOT_FOUND {
             return self.end_expired();
         }
-        match status::read(&self.core.peer, self.core.client.url(), id, reply).await {
+        match status::read(&self.core.peer, self.url(), id, reply).await {
             // The protocol prescribes 404 for an unknown session, but many servers respond with
             // 400.
             RequestError::ErrorResponse(error)
@@ -299,7 +314,7 @@ impl StreamableHttpSession {
             if !is_resumable || resumptions > MAX_RESUMPTIONS {
                 return Err(unknown(failure));
             }
-            tokio::time::sleep(resume_delay).await;
+            tokio::time::sleep(resume_delay.max(MIN_RESUME_DELAY)).await;
             self.resume(&mut stream, &failure).await?;
         }
     }

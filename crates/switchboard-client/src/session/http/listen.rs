@@ -41,6 +41,9 @@ const MAX_REOPEN_DELAY: Duration = Duration::from_secs(60);
 const MIN_RETRY_HINT: Duration = Duration::from_millis(100);
 /// A stream that was open this long resets the delay to [`MIN_REOPEN_DELAY`].
 const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// After this many consecutive streams that ended soon and without a message, the delay that the
+/// server sets with `retry` no longer shortens the backoff.
+const MAX_EMPTY_STREAMS: u32 = 5;
 /// After this many consecutive failures to open the GET stream, resource subscriptions are
 /// rejected. The session still tries to open the stream.
 const MAX_OPEN_FAILURES: u32 = 3;
@@ -57,6 +60,10 @@ struct ListenStream {
     reopen_delay: Duration,
     /// The delay before the next attempt, as the server set it with `retry`.
     retry_hint: Option<Duration>,
+    /// Number of consecutive streams that ended without a message, soon after they were opened.
+    empty_streams: u32,
+    /// Whether a message arrived on the current stream.
+    had_message: bool,
     rate_limit: RateLimiter,
 }
 
@@ -194,7 +201,7 @@ impl StreamableHttpSession {
         let sent = self
             .core
             .client
-            .send(Method::GET, None, headers, Bytes::new());
+            .send(Method::GET, self.endpoint.get(), headers, Bytes::new());
         let reply = sent.await.map_err(status::send_error)?;
         if reply.incoming.status != StatusCode::OK {
             return Err(self.on_error_status(None, reply).await);
@@ -223,13 +230,11 @@ impl StreamableHttpSession {
         let sent = self
             .core
             .client
-            .send(Method::POST, None, build_headers, body);
+            .send(Method::POST, self.endpoint.get(), build_headers, body);
         let reply = sent.await.map_err(status::send_error)?;
         let status = reply.incoming.status;
         if !status.is_success() {
-            return Err(
-                status::read(&self.core.peer, self.core.client.url(), Some(id), reply).await,
-            );
+            return Err(status::read(&self.core.peer, self.url(), Some(id), reply).await);
         }
         match ContentType::of(&reply.incoming.headers) {
             ContentType::Events => Ok(reply),
@@ -281,6 +286,7 @@ impl StreamableHttpSession {
             match stream.next().await {
                 Ok(SseItem::Event(event)) => {
                     let size = event.data.len();
+                    listen.had_message |= is_message(&event);
                     if is_message(&event)
                         && let StreamMessage::Response(_) =
                             self.receive(id, event.data, event.permit).await
@@ -311,6 +317,8 @@ impl ListenStream {
             last_event_id: None,
             reopen_delay: MIN_REOPEN_DELAY,
             retry_hint: None,
+            empty_streams: 0,
+            had_message: false,
             rate_limit: RateLimiter::unsolicited(),
         }
     }
@@ -322,16 +330,23 @@ impl ListenStream {
         !std::mem::take(&mut self.is_first) || opened_at.elapsed() >= LISTEN_STREAM_GRACE
     }
 
-    /// Waits before the stream is opened again, for the server's delay or with backoff.
+    /// Waits before the stream is opened again, for the server's delay or with backoff. After
+    /// [`MAX_EMPTY_STREAMS`], the server's delay only counts if it is longer than the backoff.
     async fn wait_to_reopen(&mut self, opened_at: Instant) {
-        if opened_at.elapsed() >= STABLE_AFTER {
+        if opened_at.elapsed() >= STABLE_AFTER || std::mem::take(&mut self.had_message) {
             self.reopen_delay = MIN_REOPEN_DELAY;
+            self.empty_streams = 0;
+        } else {
+            self.empty_streams += 1;
         }
-        let delay = self
-            .retry_hint
-            .unwrap_or(self.reopen_delay)
-            .max(MIN_RETRY_HINT);
-        self.reopen_delay = (self.reopen_delay * 2).min(MAX_REOPEN_DELAY);
+        let delay = match self.retry_hint {
+            Some(hint) if self.empty_streams <= MAX_EMPTY_STREAMS => hint.max(MIN_RETRY_HINT),
+            Some(hint) => hint.max(self.reopen_delay),
+            None => self.reopen_delay,
+        };
+        if self.retry_hint.is_none() || self.empty_streams > MAX_EMPTY_STREAMS {
+            self.reopen_delay = (self.reopen_delay * 2).min(MAX_REOPEN_DELAY);
+        }
         tokio::time::sleep(delay.mul_f64(1.0 + 0.2 * fastrand::f64())).await;
     }
 }

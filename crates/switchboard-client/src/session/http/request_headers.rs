@@ -19,7 +19,7 @@ const MAX_SESSION_ID_BYTES: usize = 256;
 /// The parts of a request from which its headers are built.
 #[derive(Clone, Copy)]
 pub(super) struct RequestHeaders<'a> {
-    pub(super) method: &'static str,
+    pub(super) method: &'a str,
     /// The name of the tool or prompt, the URI of the resource, or the id of the task.
     pub(super) name: Option<&'a str>,
     /// Which arguments the tool wants in headers, and the call that has these arguments.
@@ -28,8 +28,8 @@ pub(super) struct RequestHeaders<'a> {
     pub(super) version: Option<ProtocolVersion>,
 }
 
-impl RequestHeaders<'_> {
-    pub(super) fn of(method: &'static str) -> Self {
+impl<'a> RequestHeaders<'a> {
+    pub(super) fn of(method: &'a str) -> Self {
         Self {
             method,
             name: None,
@@ -48,7 +48,7 @@ impl StreamableHttpSession {
         self.insert_version_headers(&mut headers, request.version);
         let version = request.version.or_else(|| self.core.peer.version());
         if version.is_some_and(|version| version.era() == Era::Modern) {
-            headers.insert(METHOD, HeaderValue::from_static(request.method));
+            headers.insert(METHOD, header_value(request.method));
             if let Some(name) = request.name {
                 headers.insert(NAME, header_value(name));
             }

@@ -18,11 +18,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use super::authorized::SendOptions;
 use super::event_stream::{EventStream, EventStreamEnd, is_message};
 use super::health::{self, Health, HealthMonitor, Pingable};
 use super::http_core::{HttpCore, NOTIFICATION_TIMEOUT};
 use super::incoming::{IncomingKind, handle_incoming};
 use super::{ACCEPT_BOTH, ACCEPT_EVENTS, AuthorizedClient, ContentType, JSON, post_body, status};
+use crate::connect_stage::ConnectStage;
 use crate::rate_limit::RateLimiter;
 use crate::session::deadline::Deadline;
 use crate::session::peer::{JsonRpcSession, Peer};
@@ -76,11 +78,13 @@ impl Sse2024Session {
         let sent = core.client.send(Method::GET, None, headers, Bytes::new());
         let response = sent.await.map_err(status::send_error)?;
         if !response.incoming.status.is_success() {
-            return Err(status::read(&core.peer, core.client.url(), None, response).await);
+            let error = status::read(&core.peer, core.client.url(), None, response).await;
+            return Err(with_streamable_hint(error));
         }
         if ContentType::of(&response.incoming.headers) != ContentType::Events {
             let message = "the response is not an event stream: is this the URL of an MCP server?";
-            return Err(RequestError::Transport(TransportFailure::unknown(message)));
+            let error = RequestError::Transport(TransportFailure::unknown(message));
+            return Err(with_streamable_hint(error));
         }
         let mut stream = EventStream::new(response.incoming.body, &core.peer.context);
         let endpoint = endpoint::read(&mut stream, core.client.url()).await?;
@@ -106,7 +110,8 @@ impl Sse2024Session {
         input_responses: Option<&InputResponses>,
         deadline: Deadline,
     ) -> Result<RawResult, RequestError> {
-        self.request(RequestKind::of(query.method), deadline, None, |id| {
+        let options = PostOptions::new(RequestKind::of(query.method), deadline);
+        self.request(options, |id| {
             self.core.peer.encode_query(id, query, input_responses)
         })
         .await
@@ -116,13 +121,13 @@ impl Sse2024Session {
         self: &Arc<Self>,
         call: &ToolRequest<'_>,
     ) -> Result<RawResult, RequestError> {
-        self.request(
-            RequestKind::Ordinary,
-            call.deadline,
-            call.progress.clone(),
-            |id| self.core.peer.encode_call(id, call),
-        )
-        .await
+        let options = PostOptions {
+            progress: call.progress.clone(),
+            send: SendOptions::of("tools/call"),
+            ..PostOptions::new(RequestKind::Ordinary, call.deadline)
+        };
+        self.request(options, |id| self.core.peer.encode_call(id, call))
+            .await
     }
 
     pub(crate) async fn initialize(
@@ -132,7 +137,8 @@ impl Sse2024Session {
     ) -> Result<RawResult, RequestError> {
         let context = &self.core.peer.context;
         let capabilities = context.client_capabilities();
-        self.request(RequestKind::Handshake, deadline, None, |id| {
+        let options = PostOptions::new(RequestKind::Handshake, deadline);
+        self.request(options, |id| {
             let params = encode::initialize(version, capabilities, &context.client);
             encode::request(id, "initialize", params)
         })
@@ -148,11 +154,15 @@ impl Sse2024Session {
     /// Sends a request and waits for its response until the deadline.
     async fn request(
         self: &Arc<Self>,
-        kind: RequestKind,
-        deadline: Deadline,
-        progress: Option<mpsc::Sender<Progress>>,
+        options: PostOptions,
         encode: impl FnOnce(u64) -> Vec<u8>,
     ) -> Result<RawResult, RequestError> {
+        let PostOptions {
+            kind,
+            deadline,
+            progress,
+            send,
+        } = options;
         let peer = &self.core.peer;
         let (reply, response) = oneshot::channel();
         let request = PendingRequest::new(reply, progress, kind, deadline.start(&peer.clock));
@@ -176,10 +186,15 @@ impl Sse2024Session {
         let running = deadline.start(&peer.clock);
         let outcome = tokio::select! {
             biased;
-            outcome = self.post_and_wait(line, response) => outcome,
+            outcome = self.post_and_wait(line, &send, response) => outcome,
             expired = running.expired(&peer.clock) => {
-                self.send_cancelled(id, kind, "timed out");
-                Err(RequestError::timed_out(expired))
+                let delivery = send.sent.delivery();
+                if delivery == Delivery::Unknown {
+                    self.send_cancelled(id, kind, "timed out");
+                } else {
+                    lock(&self.requests).take(id);
+                }
+                Err(RequestError::timed_out(expired).with_delivery(delivery))
             }
         };
         in_flight.is_waiting = false;
@@ -191,12 +206,13 @@ impl Sse2024Session {
     async fn post_and_wait(
         &self,
         line: Vec<u8>,
+        send: &SendOptions,
         mut response: oneshot::Receiver<Reply>,
     ) -> Result<RawResult, RequestError> {
         let posted = tokio::select! {
             biased;
             reply = &mut response => return into_result(reply),
-            posted = self.post(line) => posted,
+            posted = self.post(line, send) => posted,
         };
         match posted {
             Ok(()) => into_result(response.await),
@@ -211,7 +227,7 @@ impl Sse2024Session {
         }
     }
 
-    async fn post(&self, line: Vec<u8>) -> Result<(), RequestError> {
+    async fn post(&self, line: Vec<u8>, options: &SendOptions) -> Result<(), RequestError> {
         let body = post_body(line);
         self.core.peer.tap(Direction::Sent, &body);
         let headers = || {
@@ -221,7 +237,10 @@ impl Sse2024Session {
             headers
         };
         let url = Some(&self.endpoint);
-        let sent = self.core.client.send(Method::POST, url, headers, body);
+        let sent = self
+            .core
+            .client
+            .send_with(Method::POST, url, options, headers, body);
         let mut reply = sent.await.map_err(status::send_error)?;
         if !reply.incoming.status.is_success() {
             return Err(status::read(&self.core.peer, &self.endpoint, None, reply).await);
@@ -236,7 +255,11 @@ impl Sse2024Session {
     }
 
     async fn post_notification(&self, line: Vec<u8>) {
-        let sent = tokio::time::timeout(NOTIFICATION_TIMEOUT, self.post(line)).await;
+        let sent = tokio::time::timeout(
+            NOTIFICATION_TIMEOUT,
+            self.post(line, &SendOptions::default()),
+        )
+        .await;
         if let Ok(Err(error)) = sent {
             tracing::debug!(server = %self.core.peer.context.server, %error, "notification not sent");
         }
@@ -365,10 +388,31 @@ impl Pingable for Sse2024Session {
     }
 
     async fn ping(self: &Arc<Self>, deadline: Deadline) -> Result<RawResult, RequestError> {
-        self.request(RequestKind::Brief, deadline, None, |id| {
+        let options = PostOptions::new(RequestKind::Brief, deadline);
+        self.request(options, |id| {
             encode::request(id, "ping", serde_json::json!({}))
         })
         .await
+    }
+}
+
+/// The kind and the deadline of a request, the receiver of its progress, and how it is
+/// sent.
+struct PostOptions {
+    kind: RequestKind,
+    deadline: Deadline,
+    progress: Option<mpsc::Sender<Progress>>,
+    send: SendOptions,
+}
+
+impl PostOptions {
+    fn new(kind: RequestKind, deadline: Deadline) -> Self {
+        Self {
+            kind,
+            deadline,
+            progress: None,
+            send: SendOptions::default(),
+        }
     }
 }
 
@@ -393,6 +437,32 @@ impl Drop for InFlightPost<'_> {
             // A request that failed before it was sent is still in the table.
             lock(&self.session.requests).take(self.id);
         }
+    }
+}
+
+/// Adds a hint to the error for a URL at which no event stream was opened: a server of streamable
+/// HTTP responds to a GET with 400, 404, 405 or 406, or with something else than events.
+fn with_streamable_hint(error: RequestError) -> RequestError {
+    let error = match error {
+        RequestError::ErrorResponse(error) => RequestError::Transport(TransportFailure {
+            delivery: Delivery::Answered,
+            stage: ConnectStage::Alive,
+            ..TransportFailure::unknown(format!("the server returned an error: {error}"))
+        }),
+        error => error,
+    };
+    match error {
+        RequestError::Transport(failure)
+            if matches!(failure.status, None | Some(400 | 404..=406)) && failure.hint.is_none() =>
+        {
+            let hint = "check the URL; for a server of the newer streamable HTTP, write \
+                        \"type\": \"http\" in its entry, or leave out the type";
+            RequestError::Transport(TransportFailure {
+                hint: Some(hint.to_owned()),
+                ..failure
+            })
+        }
+        error => error,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::session::{Delivery, RequestError, TransportFailure};
 use switchboard_wire::Limits;
 use switchboard_wire::jsonrpc as wire;
 use switchboard_wire::jsonrpc::{InvalidMessage, Message, Outcome, ParsedLine, ResponseId};
+use switchboard_wire::limits::truncate_to_millis;
 use switchboard_wire::mcp::ErrorObject;
 
 /// Maximum size of the body of an error response, in bytes. A longer body is ignored.
@@ -52,7 +53,8 @@ pub(super) async fn read(
     }
     // Mask before cutting: a secret that is cut in half would not be recognized.
     let mask = |text: &str| redactor.redact(&peer.context.redactor.redact(text));
-    let message = incoming.describe_redirect(url, mask).unwrap_or_else(|| {
+    let retry_after = retry_after(&incoming.headers, status, SystemTime::now());
+    let mut message = incoming.describe_redirect(url, mask).unwrap_or_else(|| {
         let text = readable_text(&body).map(|text| {
             let text = redactor.redact(&peer.excerpt(text.as_bytes()));
             format!(": {}", text.trim())
@@ -62,6 +64,12 @@ pub(super) async fn read(
             text.unwrap_or_default()
         )
     });
+    if let Some(wait) = retry_after {
+        let wait = truncate_to_millis(wait);
+        message.push_str(&format!(
+            "; it asks to wait {wait:?} before the next request"
+        ));
+    }
     RequestError::Transport(TransportFailure {
         delivery: if status.is_server_error() {
             Delivery::Unknown
@@ -69,7 +77,7 @@ pub(super) async fn read(
             Delivery::Answered
         },
         status: Some(status.as_u16()),
-        retry_after: retry_after(&incoming.headers, status, SystemTime::now()),
+        retry_after,
         stage: match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ConnectStage::Login,
             _ => ConnectStage::Alive,

@@ -1,9 +1,9 @@
 //! Streamable HTTP session of both eras: handshake, tool calls, notifications, DELETE.
 //!
 //! Every request is one POST, sent in the task of the caller. [`super::exchange`] sends it and
-//! reads the response; [`super::listen`] keeps the server-to-client stream open. Invariant: this
-//! module sends a tool call again only if the server rejected the headers of the call, because they
-//! did not match the tool.
+//! reads the response; [`super::listen`] keeps the server-to-client stream open. Invariant: a tool
+//! call is sent again only if the server rejected its credential, or its headers because they did
+//! not match the tool. docs/delivery.md has the rule for all transports.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use url::Url;
 
 use super::health::{self, Health, HealthMonitor, Pingable};
 use super::http_core::{HttpCore, NOTIFICATION_TIMEOUT};
@@ -26,7 +27,7 @@ use crate::session::list_changes::ListChangeKind;
 use crate::session::peer::{JsonRpcSession, Peer};
 use crate::session::progress::ProgressForwarder;
 use crate::session::query::Query;
-use crate::session::{Delivery, RequestError, SessionContext, SessionEnd, ToolRequest};
+use crate::session::{RequestError, SessionContext, SessionEnd, ToolRequest};
 use crate::wire_tap::Direction;
 use switchboard_wire::decode::{Page, SkippedItem};
 use switchboard_wire::encode;
@@ -48,6 +49,8 @@ pub struct StreamableHttpSession {
     pub(super) core: HttpCore,
     next_id: AtomicU64,
     pub(super) session_id: OnceLock<HeaderValue>,
+    /// The URL to which the server redirected the handshake. Empty if it did not.
+    pub(super) endpoint: OnceLock<Url>,
     /// By tool name: the arguments that calls of the tool repeat in headers. Holds no entry for
     /// tools without such arguments.
     header_params: Mutex<HashMap<String, Arc<HeaderParams>>>,
@@ -82,6 +85,7 @@ impl StreamableHttpSession {
             core: HttpCore::new(client, context, tasks, stop, health),
             next_id: AtomicU64::new(1),
             session_id: OnceLock::new(),
+            endpoint: OnceLock::new(),
             header_params: Mutex::default(),
             tool_list_revision: watch::Sender::new(0),
             progress: Mutex::default(),
@@ -92,6 +96,13 @@ impl StreamableHttpSession {
 
     pub(super) fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The URL to which requests are sent.
+    pub(super) fn url(&self) -> &Url {
+        self.endpoint
+            .get()
+            .unwrap_or_else(|| self.core.client.url())
     }
 
     pub(super) fn is_modern(&self) -> bool {
@@ -268,7 +279,8 @@ impl StreamableHttpSession {
             headers.remove(METHOD);
             headers
         };
-        let sent = self.core.client.send(Method::POST, None, headers, body);
+        let url = self.endpoint.get();
+        let sent = self.core.client.send(Method::POST, url, headers, body);
         let server = &self.core.peer.context.server;
         match tokio::time::timeout(NOTIFICATION_TIMEOUT, sent).await {
             Ok(Ok(reply)) if reply.incoming.status.is_success() => {}
@@ -307,22 +319,18 @@ impl StreamableHttpSession {
             self.insert_version_headers(&mut headers, None);
             headers
         };
-        let delete = self
-            .core
-            .client
-            .send(Method::DELETE, None, headers, Bytes::new());
+        let delete =
+            self.core
+                .client
+                .send(Method::DELETE, self.endpoint.get(), headers, Bytes::new());
         let _ = tokio::time::timeout(within, delete).await;
     }
 
-    /// Ends the session because the server no longer knows the session id. The returned error has
-    /// the delivery *not sent*, because the server did not execute the request.
+    /// Ends the session because the server no longer knows the session id.
     pub(super) fn end_expired(&self) -> RequestError {
         self.session_deleted.store(true, Ordering::Relaxed);
         self.core.peer.end(SessionEnd::Expired);
-        RequestError::Lost {
-            delivery: Delivery::NotSent,
-            end: SessionEnd::Expired,
-        }
+        RequestError::UnknownSession
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::{Acceptance, SubscriptionState, Subscriptions};
 use switchboard_wire::decode;
 use switchboard_wire::decode::SubscriptionNotification;
+use switchboard_wire::mcp::Era;
 use switchboard_wire::sync::lock;
 
 /// Maximum number of separators at which the ancestors of a URI are looked up, counted from the end
@@ -17,8 +18,9 @@ use switchboard_wire::sync::lock;
 const MAX_SEPARATORS: usize = 32;
 
 impl Subscriptions {
-    /// Handles `notifications/resources/updated`.
-    pub(in crate::session) fn on_updated(&self, params: &[u8]) {
+    /// Handles `notifications/resources/updated`. A modern server must name an open
+    /// `subscriptions/listen` request, otherwise the notification is ignored.
+    pub(in crate::session) fn on_updated(&self, params: &[u8], era: Option<Era>) {
         if lock(&self.state).uris.is_empty() {
             return;
         }
@@ -31,10 +33,9 @@ impl Subscriptions {
             return;
         };
         let state = lock(&self.state);
-        let is_ours = |id: u64| {
-            state.listens.is_empty() || state.listens.iter().any(|listen| listen.has_id(id))
-        };
-        if !listen_request.is_none_or(is_ours) {
+        let names_open_listen =
+            listen_request.is_some_and(|id| state.listens.iter().any(|listen| listen.has_id(id)));
+        if era == Some(Era::Modern) && !names_open_listen {
             return;
         }
         state.record_update(&uri.unwrap_or_default());

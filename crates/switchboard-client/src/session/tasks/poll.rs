@@ -265,6 +265,7 @@ impl<'a> TaskPoller<'a> {
     ) -> Result<Wake, RequestError> {
         let end = match error {
             RequestError::Lost { end, .. } => end,
+            RequestError::UnknownSession => SessionEnd::Expired,
             RequestError::NeedsLogin(login) => SessionEnd::NeedsLogin(login),
             error => return Err(never_not_sent(error)),
         };
@@ -333,7 +334,7 @@ impl<'a> TaskPoller<'a> {
     }
 }
 
-fn task_query<'a>(method: &'static str, id: &'a str) -> Query<'a> {
+fn task_query<'a>(method: &'a str, id: &'a str) -> Query<'a> {
     // Polls have no deadline of their own: `run` checks the deadline of the call.
     Query::new(method, Deadline::after(Deadlines::MAX)).with_subject("taskId", id)
 }
