@@ -31,6 +31,7 @@ use self::handshake::{FirstRequest, HandshakeError, negotiate_session};
 use crate::deadlines::Deadlines;
 #[cfg(feature = "http")]
 use crate::http::{HttpEndpoint, HttpTransport, Network};
+use crate::message_transport::MessageTransport;
 #[cfg(feature = "http")]
 use crate::session::http::Health;
 use crate::session::{Deadline, Session, SessionContext};
@@ -49,6 +50,8 @@ pub enum Endpoint {
     Local(Arc<dyn LocalServer>),
     /// A byte stream that the program opens through its own [`Connector`].
     Stream(Arc<dyn Connector>),
+    /// A [`Transport`](switchboard_wire::Transport) of the program.
+    Messages(MessageTransport),
     /// A server behind a URL.
     #[cfg(feature = "http")]
     Http(HttpEndpoint),
@@ -63,6 +66,7 @@ impl fmt::Debug for Endpoint {
             Self::Http(endpoint) => f.debug_tuple("Http").field(endpoint).finish(),
             Self::Local(_) => f.write_str("Local"),
             Self::Stream(_) => f.write_str("Stream"),
+            Self::Messages(_) => f.write_str("Messages"),
         }
     }
 }

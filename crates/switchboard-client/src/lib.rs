@@ -44,6 +44,8 @@ pub mod http;
 #[doc(hidden)]
 pub mod local_address;
 #[doc(hidden)]
+pub mod message_transport;
+#[doc(hidden)]
 pub mod question_limit;
 mod rate_limit;
 pub mod roots;

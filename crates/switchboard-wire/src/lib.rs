@@ -44,6 +44,7 @@ pub mod sse;
 #[doc(hidden)]
 pub mod sync;
 pub mod text;
+mod transport;
 pub mod uri_template;
 
 pub use byte_streams::{ByteStreams, Connector};
@@ -60,3 +61,4 @@ pub use panic::panic_message;
 #[cfg(feature = "schema")]
 pub use schema::Violation;
 pub use secret::Secret;
+pub use transport::Transport;

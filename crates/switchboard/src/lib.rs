@@ -35,6 +35,8 @@
 //! | watch a resource or a tool result for changes | [`Host::watch`], [`Host::next_watch_event`], [`watch`] |
 //! | let a model manage its servers | [`Registry::register_management_tools`] |
 //! | answer permission requests, elicitation and sampling | [`Interaction`], [`HostBuilder::interaction`] |
+//! | reach a server by other means than those of the host | [`transport`], [`HostBuilder::transport`], [`HostBuilder::connector`] |
+//! | send a request of any method to a server | [`Host::request`] |
 //! | authorize requests to remote servers | [`auth`], [`HostBuilder::auth`] |
 //! | observe the host | [`Host::events`], [`Host::status`], `tracing` |
 //!
@@ -77,6 +79,7 @@ mod schema_check;
 mod server;
 mod shared_map;
 pub mod status;
+pub mod transport;
 pub mod watch;
 
 pub mod auth {

@@ -4,6 +4,7 @@
 //! This module sends no MCP request. Only for HTTP+SSE of 2024-11-05, it sends one HTTP request,
 //! which opens the event stream. Invariant: an error leaves no child and no task behind.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use super::live_session::LiveSession;
 use super::{ClientContext, Endpoint};
 #[cfg(feature = "http")]
 use crate::http::{HttpClient, HttpEndpoint, HttpTransport, Target};
+use crate::message_transport::MessageTransport;
 #[cfg(feature = "http")]
 use crate::session::TransportFailure;
 #[cfg(feature = "http")]
@@ -41,6 +43,10 @@ pub(super) async fn open(
         Endpoint::Process(launch) => return open_child(launch, context, stop).await,
         Endpoint::Stream(connector) => {
             let streams = open_stream(connector.as_ref(), context.deadlines.startup).await?;
+            spawn_line_session(streams, context, &stop)
+        }
+        Endpoint::Messages(transport) => {
+            let streams = open_messages(transport, context, &stop).await?;
             spawn_line_session(streams, context, &stop)
         }
         Endpoint::Local(server) => {
@@ -96,7 +102,26 @@ async fn open_stream(
     connector: &dyn Connector,
     limit: Duration,
 ) -> Result<ByteStreams, ConnectError> {
-    match timeout(limit, connector.connect()).await {
+    connected_within(limit, connector.connect()).await
+}
+
+async fn open_messages(
+    transport: &MessageTransport,
+    context: &ClientContext,
+    stop: &CancellationToken,
+) -> Result<ByteStreams, ConnectError> {
+    let limit = context.deadlines.startup;
+    let close_limit = context.deadlines.exit_after_eof;
+    let open = transport.open(close_limit, &context.tasks, stop.clone());
+    connected_within(limit, open).await
+}
+
+/// Waits for a connection of the program, at most `limit`.
+async fn connected_within(
+    limit: Duration,
+    connect: impl Future<Output = io::Result<ByteStreams>>,
+) -> Result<ByteStreams, ConnectError> {
+    match timeout(limit, connect).await {
         Ok(Ok(streams)) => Ok(streams),
         Ok(Err(error)) => Err(ConnectError::Connector(error.to_string())),
         Err(_) => Err(ConnectError::Connector(format!(

@@ -12,6 +12,7 @@ use std::time::Duration;
 use switchboard_client::auth::AuthProvider;
 #[cfg(feature = "http")]
 use switchboard_client::http::Network;
+use switchboard_client::message_transport::MessageTransport;
 use switchboard_client::wire_tap::WireTap;
 #[cfg(feature = "http")]
 use switchboard_config::RemoteKind;
@@ -24,7 +25,7 @@ use switchboard_process::{
 };
 use switchboard_wire::mcp::{Implementation, LogLevel};
 use switchboard_wire::memory_budget::MemoryBudget;
-use switchboard_wire::{BoxFuture, Connector, ServerInstance};
+use switchboard_wire::{BoxFuture, Connector, ServerInstance, Transport};
 
 use super::reconcile::FileEntry;
 use super::server_spec::{RetryMode, ServerDefaults};
@@ -74,7 +75,8 @@ pub struct HostBuilder {
 enum PendingServer {
     Entry(Box<ServerEntry>, Trust),
     Launch(Box<LaunchSpec>),
-    Connector(ServerName, ServerEndpoint),
+    /// A server with a transport of the embedding program.
+    Custom(ServerName, ServerEndpoint),
     Instance(ServerName, ServerInstance),
 }
 
@@ -195,12 +197,20 @@ impl HostBuilder {
     }
 
     /// Adds a server with a custom transport: `connector` opens the byte streams of each session.
-    pub fn connector(mut self, name: impl AsRef<str>, connector: impl Connector) -> Self {
-        match ServerName::new(name.as_ref()) {
-            Ok(name) => {
-                let endpoint = ServerEndpoint::Stream(Arc::new(connector));
-                self.servers.push(PendingServer::Connector(name, endpoint));
-            }
+    pub fn connector(self, name: impl AsRef<str>, connector: impl Connector) -> Self {
+        self.endpoint(name.as_ref(), ServerEndpoint::Stream(Arc::new(connector)))
+    }
+
+    /// Adds a server with a custom transport that carries whole messages. See
+    /// [`transport`](crate::transport) for an example.
+    pub fn transport(self, name: impl AsRef<str>, transport: impl Transport) -> Self {
+        let transport = MessageTransport::new(transport);
+        self.endpoint(name.as_ref(), ServerEndpoint::Messages(transport))
+    }
+
+    fn endpoint(mut self, name: &str, endpoint: ServerEndpoint) -> Self {
+        match ServerName::new(name) {
+            Ok(name) => self.servers.push(PendingServer::Custom(name, endpoint)),
             Err(error) => self.set_error(error),
         }
         self
@@ -519,8 +529,8 @@ impl HostInner {
                 let entry = is_from_file.then(|| FileEntry::Launched(launch));
                 (name, spec, entry)
             }
-            PendingServer::Connector(name, endpoint) => {
-                let spec = self.spec_for_connector(&name, endpoint, sequence);
+            PendingServer::Custom(name, endpoint) => {
+                let spec = self.spec_for_custom_transport(&name, endpoint, sequence);
                 (name, spec, None)
             }
             PendingServer::Instance(name, instance) => {

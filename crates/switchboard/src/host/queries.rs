@@ -9,13 +9,13 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use switchboard_client::session::list_kind::ListItem;
 use switchboard_client::session::query::Query;
-use switchboard_client::session::{RequestError, run_blocking};
+use switchboard_client::session::{Deadline, RequestError, run_blocking};
 use switchboard_wire::decode;
 use switchboard_wire::mcp::{
-    Completion, ErrorObject, GetPromptResult, Prompt, ReadResourceResult, Resource,
+    Completion, ErrorObject, GetPromptResult, Json, Prompt, ReadResourceResult, Resource,
     ResourceTemplate,
 };
 
@@ -162,6 +162,43 @@ impl Host {
         rendered.await.unwrap_or_default()
     }
 
+    /// Sends a request of any method to a server and returns its result as the server sent it. For
+    /// methods for which the host has no function, such as those of protocol extensions.
+    ///
+    /// The request is sent at most once. If it fails with [`QueryError::ConnectionLost`] or
+    /// [`QueryError::TimedOut`], the server may or may not have executed it. In-process servers
+    /// answer with the error *method not found*. Methods for which the host keeps state are refused
+    /// with [`QueryError::NotRaw`], for example `tools/call`: [`Host::call`] checks its permission.
+    ///
+    /// ```no_run
+    /// # async fn example(host: switchboard::Host) -> Result<(), Box<dyn std::error::Error>> {
+    /// let params = serde_json::json!({"query": "pdf"}).as_object().cloned().unwrap_or_default();
+    /// let skills = host.request("docs", "skills/list", params).await?;
+    /// println!("{}", skills.as_str());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn request(
+        &self,
+        server: &str,
+        method: &str,
+        params: Map<String, Value>,
+    ) -> Result<Json, QueryError> {
+        if let Some(reason) = not_raw(method) {
+            return Err(QueryError::NotRaw {
+                method: method.to_owned(),
+                reason,
+            });
+        }
+        let state = self.state();
+        let server = state.query_server(server)?;
+        let session = state.query_session(&server).await?;
+        let limit = state.deadlines.list;
+        let query = Query::new(method, Deadline::after(limit)).with_params(params);
+        let result = session.raw_query(&query).await;
+        result.map_err(|error| state.query_error(&server, error, limit))
+    }
+
     /// Asks a server for completions of an argument. `value` is what the user has typed so far, and
     /// `known` holds the values of other arguments. Returns an empty completion if the server has
     /// no capability `completions`.
@@ -290,5 +327,18 @@ impl<T> Listing<T> {
                 server: name.clone(),
                 note: note.clone(),
             }));
+    }
+}
+
+/// Why a method cannot be sent as a raw request. `None` if it can.
+fn not_raw(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" => Some("use `Host::call`"),
+        "initialize" | "server/discover" => Some("the host performs the handshake"),
+        "subscriptions/listen" | "resources/subscribe" | "resources/unsubscribe" => {
+            Some("use `Host::watch`")
+        }
+        _ if method.starts_with("notifications/") => Some("it is a notification"),
+        _ => None,
     }
 }

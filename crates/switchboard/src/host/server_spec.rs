@@ -213,7 +213,7 @@ impl HostInner {
     }
 
     /// Creates the spec of a server with a custom transport.
-    pub(super) fn spec_for_connector(
+    pub(super) fn spec_for_custom_transport(
         &self,
         name: &ServerName,
         endpoint: ServerEndpoint,

@@ -38,6 +38,14 @@ pub enum QueryError {
     /// The URI is empty, too long, or contains control characters.
     #[error("{0}")]
     InvalidUri(String),
+    /// This method cannot be sent as a raw request.
+    #[error("`{method}` cannot be sent as a raw request: {reason}")]
+    NotRaw {
+        /// The method.
+        method: String,
+        /// What to do instead.
+        reason: &'static str,
+    },
     /// The server responded with a JSON-RPC error.
     #[error("server {server} returned an error: {error}")]
     ErrorResponse {

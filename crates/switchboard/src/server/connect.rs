@@ -12,6 +12,7 @@ use switchboard_client::connect::{
 };
 #[cfg(feature = "http")]
 use switchboard_client::http::HttpEndpoint;
+use switchboard_client::message_transport::MessageTransport;
 use switchboard_client::{ConnectStage, auth::LoginRequired};
 use switchboard_config::PinnedProgram;
 #[cfg(feature = "stdio")]
@@ -40,6 +41,8 @@ pub(crate) enum ServerEndpoint {
     Http(HttpEndpoint),
     /// A byte stream that the embedding program opens.
     Stream(Arc<dyn Connector>),
+    /// A transport of the embedding program that carries messages.
+    Messages(MessageTransport),
     /// An in-process server of the embedding program.
     InProcess(ServerInstance),
     /// An in-process server that the config entry refers to by name. The name is looked up at every
@@ -221,6 +224,7 @@ impl ConnectSetup {
             #[cfg(feature = "http")]
             ServerEndpoint::Http(endpoint) => Endpoint::Http(endpoint.clone()),
             ServerEndpoint::Stream(connector) => Endpoint::Stream(Arc::clone(connector)),
+            ServerEndpoint::Messages(transport) => Endpoint::Messages(transport.clone()),
             ServerEndpoint::InProcess(instance) => instance.clone().into(),
             ServerEndpoint::Sdk { name, servers } => servers
                 .find(name)
