@@ -219,7 +219,14 @@ pub fn tool_result(line: &[u8]) -> Option<CallToolResult> {
 
 /// Decodes a line as a page of `tools/list` and returns the JSON in it that is not decoded.
 pub fn tool_page(line: &[u8]) -> Option<Vec<Json>> {
-    let page = decode::page(&result_in(line)?, "tools", MAX_ITEMS, &FieldLimits::default(), decode::tool).ok()?;
+    let page = decode::page(
+        &result_in(line)?,
+        "tools",
+        MAX_ITEMS,
+        &FieldLimits::default(),
+        decode::tool,
+    )
+    .ok()?;
     let carried = page.items.into_iter().flat_map(|tool| {
         [Some(tool.input_schema), tool.output_schema, tool.meta]
             .into_iter()

@@ -137,12 +137,11 @@ fn empty_result_is_valid_and_unknown_result_type_is_not() {
 
 #[test]
 fn invalid_utf8_fails_only_its_response() {
-    assert!(
-        call_tool_result(&raw_result(
-            b"{\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}]}"
-        ))
-        .is_err()
-    );
+    let result = call_tool_result(&raw_result(
+        b"{\"content\":[{\"type\":\"text\",\"text\":\"\xff\"}]}",
+    ));
+    let problem = InvalidMessage::malformed("a content block is not UTF-8");
+    assert_eq!(result, Err(IncompleteResult::Invalid(problem)));
 }
 
 #[test]

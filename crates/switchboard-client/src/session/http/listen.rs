@@ -350,3 +350,28 @@ impl ListenStream {
         tokio::time::sleep(delay.mul_f64(1.0 + 0.2 * fastrand::f64())).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long the client waits in total before it has opened 20 more streams.
+    async fn time_of_20_streams(retry: Duration, had_message: bool) -> Duration {
+        let mut listen = ListenStream::new();
+        listen.retry_hint = Some(retry);
+        let started = Instant::now();
+        for _ in 0..20 {
+            listen.had_message = had_message;
+            listen.wait_to_reopen(Instant::now()).await;
+        }
+        started.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_that_end_at_once_are_reopened_with_backoff() {
+        let empty = time_of_20_streams(Duration::ZERO, false).await;
+        assert!(empty > Duration::from_secs(5 * 60), "{empty:?}");
+        let useful = time_of_20_streams(Duration::ZERO, true).await;
+        assert!(useful < Duration::from_secs(3), "{useful:?}");
+    }
+}
