@@ -233,6 +233,22 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
+    #[test]
+    fn duplicate_keys_are_rejected() {
+        for word in [
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":[{"b":1,"b":1}]}"#,
+            r#"a:={"b":1,"b":2}"#,
+        ] {
+            let failure = parse(&words(&[word])).unwrap_err();
+            assert!(
+                format!("{failure:?}").contains("duplicate key"),
+                "{failure:?}"
+            );
+        }
+        assert!(parse(&words(&[r#"{"a":{"b":1},"c":{"b":1}}"#])).is_ok());
+    }
+
     fn schema() -> ToolSchema {
         ToolSchema::new(json!({
             "type": "object",
