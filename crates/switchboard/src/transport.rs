@@ -82,7 +82,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
-use switchboard_wire::mcp::{ErrorObject, Json};
+use switchboard_client::session::Session;
+use switchboard_wire::mcp::{Era, ErrorObject, Json, ProtocolVersion};
 pub use switchboard_wire::{BoxFuture, Transport};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -101,7 +102,8 @@ const HOST_ERROR: i64 = -32000;
 
 impl Host {
     /// Offers a server as a [`Transport`], for code that speaks MCP itself. Works for servers of
-    /// every kind: child processes, remote servers, in-process servers and other transports.
+    /// every kind. An in-process server offers only its tools; for all its methods use
+    /// [`JsonRpcAdapter`](crate::in_process::JsonRpcAdapter).
     pub fn transport(&self, server: &str) -> Result<ServerTransport, QueryError> {
         let server = self.state().query_server(server)?;
         let (responses, inbox) = mpsc::channel(MAX_WAITING_RESPONSES);
@@ -234,6 +236,7 @@ impl RawRequest {
             "initialize" => self.initialize(),
             "ping" => Ok(json!({})),
             "tools/call" => self.call_tool().await,
+            "tools/list" if self.is_in_process() => Ok(self.list_tools()),
             _ => self.pass_on().await,
         };
         let id = self.id;
@@ -243,19 +246,43 @@ impl RawRequest {
         }
     }
 
+    fn session(&self) -> Option<Session> {
+        let server = self.host.state().server(&self.server)?;
+        server.session()
+    }
+
+    fn is_in_process(&self) -> bool {
+        matches!(self.session(), Some(Session::Local(_)))
+    }
+
     fn initialize(&self) -> Result<Value, Value> {
-        let server = self.host.state().server(&self.server);
-        let session = server.and_then(|server| server.session());
+        let session = self.session();
         let Some(hello) = session.as_ref().and_then(|session| session.handshake()) else {
             return Err(host_error("the server is not connected", None));
         };
-        let capabilities = hello.capabilities.raw.as_ref();
+        // Modern versions have no `initialize`.
+        let version = match hello.version.era() {
+            Era::Legacy => hello.version,
+            Era::Modern => ProtocolVersion::LATEST_LEGACY,
+        };
+        let capabilities = match &hello.capabilities.raw {
+            Some(raw) => json!(raw),
+            None => json!({"tools": {}}),
+        };
         Ok(json!({
-            "protocolVersion": hello.version.as_str(),
-            "capabilities": capabilities.map_or_else(|| json!({}), |raw| json!(raw)),
+            "protocolVersion": version.as_str(),
+            "capabilities": capabilities,
             "serverInfo": hello.server_info,
             "instructions": hello.instructions,
         }))
+    }
+
+    /// The tools of an in-process server, which answers no raw requests.
+    fn list_tools(&self) -> Value {
+        let catalog = self.host.catalog();
+        let tools = catalog.tools_of(&self.server);
+        let tools: Vec<_> = tools.map(|tool| json!(&*tool.definition)).collect();
+        json!({"tools": tools})
     }
 
     async fn call_tool(&self) -> Result<Value, Value> {

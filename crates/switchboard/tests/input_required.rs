@@ -9,7 +9,6 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,7 +21,6 @@ use switchboard::interaction::{BoxFuture, ClientCapabilities, Root};
 use switchboard::limits::Deadlines;
 use switchboard::mcp::ErrorObject;
 use switchboard::permission::{PermissionRequest, PermissionResponse};
-use switchboard::query::CompletionTarget;
 use switchboard::sampling::SamplingRequest;
 use switchboard::{CallError, Host, Interaction, Readiness};
 use switchboard_testkit::{MemoryServer, Script, Step};
@@ -383,12 +381,7 @@ async fn refused_input_request_fails_the_call() {
 #[tokio::test(start_paused = true)]
 async fn input_required_is_a_protocol_error_for_listings() {
     let steps = [input_required(&json!({"a": question("a?")}), &json!("s"))];
-    let methods = [
-        "tools/list",
-        "resources/list",
-        "prompts/list",
-        "completion/complete",
-    ];
+    let methods = ["tools/list", "resources/list", "prompts/list"];
     let script = Script::modern()
         .tool("ask")
         .resource("demo://x", "read")
@@ -405,14 +398,9 @@ async fn input_required_is_a_protocol_error_for_listings() {
     };
     let error = host.server_status("s").unwrap().error.unwrap();
     assert!(error.contains(&reason("tools/list")), "{error}");
-    let target = CompletionTarget::Prompt("greet");
     let errors = [
         host.resources(Some("s")).await.unwrap_err().to_string(),
         host.prompts(Some("s")).await.unwrap_err().to_string(),
-        host.complete("s", target, "name", "A", &BTreeMap::new())
-            .await
-            .unwrap_err()
-            .to_string(),
     ];
     for (method, error) in methods.into_iter().skip(1).zip(errors) {
         assert!(error.contains(&reason(method)), "{error}");

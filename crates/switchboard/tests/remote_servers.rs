@@ -123,8 +123,8 @@ async fn sse_entry_for_streamable_server_gets_a_hint() {
         let server = HttpServer::start(with_echo(script), mode).await;
         let host = start_host(&server, RemoteKind::Sse).await;
         let status = host.server_status("s").unwrap();
-        let detail = status.detail.unwrap_or_default();
-        assert!(detail.contains("\"type\": \"http\""), "{detail}");
+        let error = status.error.unwrap();
+        assert!(error.contains("\"type\": \"http\""), "{error}");
         host.shutdown().await;
     }
 }

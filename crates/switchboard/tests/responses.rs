@@ -280,7 +280,7 @@ impl Connector for ManualServer {
                             None
                         })
                     }
-                    text = output.recv() => text,
+                    Some(text) = output.recv() => Some(text),
                     else => return,
                 };
                 if let Some(text) = written {

@@ -196,7 +196,9 @@ async fn call_on_disconnected_transport_is_not_sent() {
     transport.0.is_connected.store(false, Ordering::Relaxed);
     let error = call(&host, "work").await.unwrap_err();
     assert_eq!(error.delivery(), Delivery::NotSent, "{error}");
-    host.wait_for(Readiness::All).await;
+    while host.server_status("s").unwrap().status != ConnectionStatus::Connected {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
     assert_eq!(call(&host, "work").await.unwrap(), "done");
     assert_eq!(transport.0.server.count("tools/call work"), 1);
     assert_eq!(transport.log(), ["connect", "close", "connect"]);
@@ -329,6 +331,28 @@ async fn server_of_a_host_is_a_transport_for_another_host() {
     outer.shutdown().await;
     assert_eq!(call(&inner, "echo").await.unwrap(), "hi");
     assert_eq!(server.opened(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn modern_and_in_process_servers_are_transports() {
+    let script = Script::modern()
+        .tool("echo")
+        .on("tools/call echo", [Step::text("hi")]);
+    let inner = permissive()
+        .connector("s", InMemory(MemoryServer::new(script)))
+        .in_process_server("calculator", Calculator)
+        .start()
+        .unwrap();
+    inner.wait_for(Readiness::All).await;
+    let outer = permissive()
+        .transport("s", inner.transport("s").unwrap())
+        .transport("calculator", inner.transport("calculator").unwrap())
+        .start()
+        .unwrap();
+    outer.wait_for(Readiness::All).await;
+    assert_eq!(call(&outer, "echo").await.unwrap(), "hi");
+    let sum = outer.call("mcp__calculator__add", json!({"a": 1, "b": 2}));
+    assert_eq!(sum.await.unwrap().to_text(), "3");
 }
 
 #[tokio::test(start_paused = true)]

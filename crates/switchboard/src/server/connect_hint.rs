@@ -29,7 +29,6 @@ pub(super) fn client_error(error: &ConnectError) -> Option<String> {
         ConnectError::Spawn(error) => spawn_error(error),
         ConnectError::NeedsLogin(login) => Some(login.hint.clone()),
         ConnectError::Unreachable(failure) => failure.hint.clone(),
-        ConnectError::NotStreamable(failure) if failure.hint.is_some() => failure.hint.clone(),
         ConnectError::NotStreamable(_) => Some(
             "check the URL; a server of the older HTTP+SSE transport needs \"type\": \"sse\" in its \
              entry"

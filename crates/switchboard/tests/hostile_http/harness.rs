@@ -9,7 +9,7 @@ use switchboard::call::Delivery;
 use switchboard::status::{ConnectionStatus, ServerDetails};
 use switchboard::{CallError, Host, Readiness};
 use switchboard_config::{RemoteKind, ServerConfig};
-use switchboard_testkit::http::{HttpServer, Mode, RawServer, RawStep};
+use switchboard_testkit::http::{HttpServer, Mode, RawServer, RawStep, ReceivedRequest};
 use switchboard_testkit::{PeakMemory, Script};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep, timeout};
@@ -153,6 +153,13 @@ impl TestServers {
     /// Returns the details of the hostile server at the end of the case.
     pub(crate) fn details(&self) -> ServerDetails {
         self.final_details.borrow().clone().unwrap()
+    }
+
+    /// Returns all requests with a call of `work`, also those that a fault answered.
+    pub(crate) fn work_requests(&self) -> Vec<ReceivedRequest> {
+        let mut requests = self.hostile.requests_with("tools/call");
+        requests.retain(|request| request.json()["params"]["name"] == "work");
+        requests
     }
 
     /// Returns all bytes that the healthy servers received.

@@ -36,7 +36,7 @@ fn redirects_calls_within_server(case: Case, url: &'static str, error: &'static 
     .expects(error_response(error))
     .expects(error_response("HTTP 308"))
     .also_checks(|servers| {
-        assert_eq!(servers.hostile.requests_with("tools/call work").len(), 2);
+        assert_eq!(servers.work_requests().len(), 2);
     })
 }
 
@@ -78,13 +78,13 @@ cases! {
                 servers.hostile.arm(Fault::redirect(307, "/message").on("tools/call work").always());
             })
             .expects(error_response("HTTP 307"))
-            .also_checks(|servers| assert_eq!(servers.hostile.requests_with("tools/call work").len(), 1));
+            .also_checks(|servers| assert_eq!(servers.work_requests().len(), 1));
     h10_handshake: "the handshake is redirected within the server" =>
         Case::modern()
             .before_start(|servers| servers.hostile.arm(Fault::redirect(307, "/mcp?next").on("server/discover")))
             .expects(text("right"))
             .also_checks(|servers| {
-                let calls = servers.hostile.requests_with("tools/call work");
+                let calls = servers.work_requests();
                 let paths: Vec<_> = calls.iter().map(|call| call.path.as_str()).collect();
                 assert_eq!(paths, ["/mcp?next"]);
             });

@@ -153,7 +153,7 @@ cases! {
                 let most = 4 + servers.start_time.elapsed().as_millis() / 700;
                 assert!(sessions as u128 <= most, "{sessions} sessions");
                 assert_eq!(servers.hostile.count("tools/call work"), 0);
-                assert_eq!(servers.hostile.requests_with("tools/call work").len(), 1);
+                assert_eq!(servers.work_requests().len(), 1);
             });
     l09_session_expires_after_a_call_ran: "HTTP 404 for a call that the server executed" =>
         Case::legacy()
@@ -162,7 +162,7 @@ cases! {
             .reconnects()
             .also_checks(|servers| {
                 assert_eq!(servers.hostile.count("tools/call work"), 1);
-                assert_eq!(servers.hostile.requests_with("tools/call work").len(), 1);
+                assert_eq!(servers.work_requests().len(), 1);
             });
 
     l11_duplicate_response: "the same response twice" =>

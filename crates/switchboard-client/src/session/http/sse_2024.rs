@@ -443,27 +443,24 @@ impl Drop for InFlightPost<'_> {
 /// Adds a hint to the error for a URL at which no event stream was opened: a server of streamable
 /// HTTP responds to a GET with 400, 404, 405 or 406, or with something else than events.
 fn with_streamable_hint(error: RequestError) -> RequestError {
-    let error = match error {
-        RequestError::ErrorResponse(error) => RequestError::Transport(TransportFailure {
+    let failure = match error {
+        RequestError::ErrorResponse(error) => TransportFailure {
             delivery: Delivery::Answered,
             stage: ConnectStage::Alive,
             ..TransportFailure::unknown(format!("the server returned an error: {error}"))
-        }),
-        error => error,
-    };
-    match error {
+        },
         RequestError::Transport(failure)
-            if matches!(failure.status, None | Some(400 | 404..=406)) && failure.hint.is_none() =>
+            if matches!(failure.status, None | Some(400 | 404..=406)) =>
         {
-            let hint = "check the URL; for a server of the newer streamable HTTP, write \
-                        \"type\": \"http\" in its entry, or leave out the type";
-            RequestError::Transport(TransportFailure {
-                hint: Some(hint.to_owned()),
-                ..failure
-            })
+            failure
         }
-        error => error,
-    }
+        error => return error,
+    };
+    let message = format!(
+        "{}; if the server uses the newer streamable HTTP, write \"type\": \"http\" in its entry",
+        failure.message
+    );
+    RequestError::Transport(TransportFailure { message, ..failure })
 }
 
 fn into_result(reply: Result<Reply, oneshot::error::RecvError>) -> Result<RawResult, RequestError> {
