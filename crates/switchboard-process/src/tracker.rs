@@ -9,7 +9,7 @@
 mod child_registry;
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +25,11 @@ use crate::procfs;
 use crate::reaper::{self, ProcessIdentity};
 use crate::spawn_thread::SpawnThread;
 use crate::subreaper::{self, ChildOrigin, ReapZombies, Subreaper};
+
+/// With at most this many children, each of them gets its own scan when it ends.
+const MAX_UNSHARED_SCANS: usize = 16;
+/// How long a child that has ended waits for others to end, to share a scan with them.
+const SHARED_SCAN_DELAY: Duration = Duration::from_millis(25);
 
 /// A process that a scan found, and the child that it descends from, if that is known.
 type EscapedProcess = (ProcessIdentity, Option<ChildNumber>);
@@ -144,8 +149,18 @@ impl ProcessTracker {
         let now = Instant::now();
         let is_unchecked = self.registry().note_end(child, now);
         if is_unchecked {
+            self.wait_for_other_ends().await;
             self.end_escaped(SweepScope::Child(child), now).await;
             self.registry().mark_checked(child);
+        }
+    }
+
+    /// Waits, so that children that end at about the same time share one scan. A scan visits every
+    /// child, so one scan for each of many children takes quadratic time.
+    async fn wait_for_other_ends(&self) {
+        let children = self.registry().groups().len();
+        if children > MAX_UNSHARED_SCANS {
+            tokio::time::sleep(SHARED_SCAN_DELAY).await;
         }
     }
 
