@@ -59,8 +59,9 @@ struct ToolTable {
 }
 
 impl ToolTable {
-    /// Adds a server at the end of the order. Replaces a server of the same name.
-    fn insert(&mut self, key: &ServerKey) {
+    /// Adds a server at the end of the order. Replaces a server of the same name. Returns the server
+    /// part of its name.
+    fn insert(&mut self, key: &ServerKey) -> ServerPart {
         self.remove_name(&key.server);
         let part: ServerPart = naming::server_part(&key.server).into();
         let position = self.next_position;
@@ -71,12 +72,13 @@ impl ToolTable {
         let tools = ServerTools {
             sequence: key.sequence,
             position,
-            part,
+            part: Arc::clone(&part),
             tools: Vec::new(),
             enabled: true,
             schemas: SchemaBudget::default(),
         };
         self.by_server.insert(key.server.clone(), tools);
+        part
     }
 
     /// Returns the entry of the server with this key. `None` if another server now has the name.
@@ -190,7 +192,9 @@ impl CatalogPublisher {
             table.staged.extend(part);
         }
         for key in added {
-            table.insert(key);
+            // The server may replace one of the same name, whose tools are in the catalog.
+            let part = table.insert(key);
+            table.staged.insert(part);
         }
         let moved = table.reorder(order);
         table.staged.extend(moved);
