@@ -91,7 +91,7 @@ impl<K: Clone + Eq + Hash, V: Clone> SharedMap<K, V> {
             loop {
                 match nodes.pop()? {
                     Node::Branch(children) => {
-                        nodes.extend(children.iter().flatten().map(|child| &**child))
+                        nodes.extend(children.iter().flatten().map(|child| &**child));
                     }
                     Node::Leaf(entries) => return Some(entries),
                 }

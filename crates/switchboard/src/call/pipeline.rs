@@ -8,12 +8,14 @@
 //! the tool changes between the permission check and sending, the call fails.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use switchboard_client::session::{Deadline, Session, ToolRequest};
+use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::CallToolResult;
-use switchboard_wire::schema::{Validation, is_checkable};
+use switchboard_wire::schema::{CompiledSchema, Validation, is_checkable};
 use tokio::sync::{AcquireError, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
@@ -37,7 +39,11 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
         return Err(CallError::ShuttingDown);
     }
     let target = &resolve(host, &call.wire_name, &call.context).await?;
-    let arguments = check_arguments(host, &target.tool, &mut call.arguments).await?;
+    let validation = match validate_arguments(host, &target.tool, &mut call.arguments)? {
+        Check::Done(validation) => validation,
+        Check::Running(validation) => validation.await,
+    };
+    let arguments = accept_arguments(&target.tool, &mut call.arguments, validation)?;
     let approval = call.mode.remembered_approval();
     check_permission(host, target, arguments, &call.context, approval).await?;
     let mut events = CallEvents::start(host, &target.tool.id);
@@ -70,10 +76,10 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     }
     .await;
     let outcome = match outcome {
-        Ok(result) => {
-            let note = check_output_schema(host, &target.tool, &result).await;
-            Ok(render(host, &target.tool, result, note, approval.is_some()))
-        }
+        Ok(result) => match check_and_render(host, &target.tool, result, approval.is_some()) {
+            Check::Done(output) => Ok(output),
+            Check::Running(output) => Ok(output.await),
+        },
         Err(error) => Err(error),
     };
     events.outcome = match &outcome {
@@ -122,34 +128,60 @@ impl Drop for CallEvents<'_> {
     }
 }
 
-/// Validates the arguments against the input schema of the tool. If the schema cannot be used,
-/// checks only that the arguments are an object.
-async fn check_arguments<'a>(
-    host: &HostState,
-    tool: &CatalogTool,
-    arguments: &'a mut Cow<'_, Value>,
-) -> Result<&'a Map<String, Value>, CallError> {
-    let invalid = |violations| CallError::InvalidArguments {
-        tool: tool.id.clone(),
-        violations,
-    };
-    arguments_object(arguments).map_err(|violation| invalid(vec![violation]))?;
+/// The outcome of a check against a schema. A check that takes long is a boxed future, which keeps
+/// the future of the call small.
+enum Check<'a, T> {
+    Done(T),
+    Running(BoxFuture<'a, T>),
+}
+
+/// Validates the arguments against the input schema of the tool.
+fn validate_arguments<'a>(
+    host: &'a HostState,
+    tool: &'a CatalogTool,
+    arguments: &mut Cow<'_, Value>,
+) -> Result<Check<'a, Validation>, CallError> {
+    require_object(tool, arguments)?;
     let schema = &tool.input_schema;
-    let validation = match schema.validate_quickly(arguments) {
-        Some(validation) => validation,
+    Ok(match schema.validate_quickly(arguments) {
+        Some(validation) => Check::Done(validation),
         None => {
             let arguments = Value::clone(arguments);
-            Box::pin(host.schema_checks.validate(schema, arguments)).await
+            Check::Running(Box::pin(host.schema_checks.validate(schema, arguments)))
         }
-    };
+    })
+}
+
+/// Fails if the arguments do not match the input schema. If the schema cannot be used, checks only
+/// that the arguments are an object.
+fn accept_arguments<'a>(
+    tool: &CatalogTool,
+    arguments: &'a mut Cow<'_, Value>,
+    validation: Validation,
+) -> Result<&'a Map<String, Value>, CallError> {
     match validation {
         Validation::Valid => {}
-        Validation::Invalid(violations) => return Err(invalid(violations)),
+        Validation::Invalid(violations) => {
+            return Err(CallError::InvalidArguments {
+                tool: tool.id.clone(),
+                violations,
+            });
+        }
         Validation::Unusable(why) => {
             tracing::warn!(tool = %tool.id, why, "arguments are not validated");
         }
     }
-    arguments_object(arguments).map_err(|violation| invalid(vec![violation]))
+    require_object(tool, arguments)
+}
+
+fn require_object<'a>(
+    tool: &CatalogTool,
+    arguments: &'a mut Cow<'_, Value>,
+) -> Result<&'a Map<String, Value>, CallError> {
+    arguments_object(arguments).map_err(|violation| CallError::InvalidArguments {
+        tool: tool.id.clone(),
+        violations: vec![violation],
+    })
 }
 
 /// Evaluates the permission rules, and asks the user if the rules require it. For a poll of a
@@ -270,6 +302,22 @@ async fn current_session(
     }
 }
 
+/// Validates the structured content of the result and renders the result for a model.
+fn check_and_render<'a>(
+    host: &'a HostState,
+    tool: &'a CatalogTool,
+    result: CallToolResult,
+    is_poll: bool,
+) -> Check<'a, Output> {
+    match check_output_schema(host, tool, &result) {
+        OutputCheck::Done(note) => Check::Done(render(host, tool, result, note, is_poll)),
+        OutputCheck::TooLong(schema, value) => Check::Running(Box::pin(async move {
+            let validation = host.schema_checks.validate(schema, value).await;
+            render(host, tool, result, explain(validation), is_poll)
+        })),
+    }
+}
+
 /// Renders the result for a model, and adds the note about its schema. The result of a poll is neither truncated nor stored, because
 /// the watch compares the full result with the result of the next poll.
 fn render(
@@ -293,28 +341,45 @@ fn render(
     output
 }
 
+/// The outcome of [`check_output_schema`].
+enum OutputCheck<'a> {
+    /// A note for the model if the content is not valid.
+    Done(Option<String>),
+    /// Validating this value takes too long for the runtime.
+    TooLong(&'a Arc<CompiledSchema>, Value),
+}
+
 /// Validates structured content against the output schema of the tool. Returns a note for the model
 /// if the content does not match or cannot be validated, or if it is missing from a result without
 /// `isError`. The result is still returned.
-async fn check_output_schema(
+fn check_output_schema<'a>(
     host: &HostState,
-    tool: &CatalogTool,
+    tool: &'a CatalogTool,
     result: &CallToolResult,
-) -> Option<String> {
-    let schema = tool.output_schema.as_ref()?;
+) -> OutputCheck<'a> {
+    let Some(schema) = tool.output_schema.as_ref() else {
+        return OutputCheck::Done(None);
+    };
     let Some(structured) = &result.structured_content else {
-        return (!result.is_error).then(|| {
+        return OutputCheck::Done((!result.is_error).then(|| {
             "structured content is missing although the tool declares an output schema".to_owned()
-        });
+        }));
     };
     if !is_checkable(structured, host.limits.json_tree_nodes) {
-        return Some("the structured content was not validated: it is too large".to_owned());
+        let note = "the structured content was not validated: it is too large";
+        return OutputCheck::Done(Some(note.to_owned()));
     }
-    let value = structured.to_value().ok()?;
-    let validation = match schema.validate_quickly(&value) {
-        Some(validation) => validation,
-        None => Box::pin(host.schema_checks.validate(schema, value)).await,
+    let Ok(value) = structured.to_value() else {
+        return OutputCheck::Done(None);
     };
+    match schema.validate_quickly(&value) {
+        Some(validation) => OutputCheck::Done(explain(validation)),
+        None => OutputCheck::TooLong(schema, value),
+    }
+}
+
+/// Returns a note for the model if structured content is not valid.
+fn explain(validation: Validation) -> Option<String> {
     match validation {
         Validation::Valid => None,
         Validation::Invalid(violations) => Some(format!(

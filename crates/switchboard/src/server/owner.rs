@@ -505,7 +505,7 @@ async fn connect_and_list(
     slot: StartSlot,
 ) -> Result<(LiveSession, Result<Listing<ToolDefinition>, RequestError>), ConnectError> {
     let end = Instant::now() + setup.client.deadlines.startup;
-    let mut live = slot.hold_during(setup.connect(end)).await?;
+    let mut live = slot.hold_during(Box::pin(setup.connect(end))).await?;
     let started = Instant::now();
     let listing = list_tools(setup, &live.session, end).await;
     live.attempt.listing = Some(started.elapsed());

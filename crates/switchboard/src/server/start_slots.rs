@@ -111,6 +111,7 @@ mod tests {
 
     use switchboard_config::StdioConfig;
     use tokio::time::{Instant, timeout};
+    use tokio_util::task::TaskTracker;
 
     use super::*;
 
@@ -122,10 +123,10 @@ mod tests {
     async fn silent_servers_delay_the_ninth_by_ten_seconds() {
         let slots = StartSlots::new(NonZeroUsize::new(4).unwrap());
         let started = Instant::now();
-        let mut silent = Vec::new();
+        let (tasks, mut silent) = (TaskTracker::new(), Vec::new());
         for _ in 0..8 {
             let mut request = slots.request(&child());
-            silent.push(tokio::spawn(async move {
+            silent.push(tasks.spawn(async move {
                 let slot = request.granted().await;
                 let attempt = timeout(Duration::from_secs(30), pending::<()>());
                 drop(slot.hold_during(attempt).await);
