@@ -50,7 +50,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     let started = events.started;
     let end = started + time_limit(host, &target.server, &call.context, started);
     let outcome = async {
-        let _slots = acquire_slots(host, target, started, end).await?;
+        let slots = acquire_slots(host, target, started, end).await?;
         let session = current_session(host, &target.server, end).await?;
         check_unchanged(host, target)?;
         let mut request = ToolRequest {
@@ -61,8 +61,8 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
             progress: None,
             input_responses: None,
         };
-        match send(host, &session, &mut request, &mut call.mode).await {
-            Ok(result) => Ok(result),
+        let result = match send(host, &session, &mut request, &mut call.mode).await {
+            Ok(result) => result,
             Err(error) => {
                 let failed = FailedAttempt {
                     error,
@@ -70,18 +70,19 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
                     request,
                 };
                 let retry = retry_or_fail(host, target, failed, &mut call.mode, started, end);
-                Box::pin(retry).await
+                Box::pin(retry).await?
             }
-        }
+        };
+        drop(slots);
+        let rendered = check_and_render(host, &target.tool, result, approval.is_some());
+        // Awaited here, because a value that lives across several `await`s of the outer function
+        // enlarges its future.
+        Ok::<Output, CallError>(match rendered {
+            Check::Done(output) => output,
+            Check::Running(output) => output.await,
+        })
     }
     .await;
-    let outcome = match outcome {
-        Ok(result) => match check_and_render(host, &target.tool, result, approval.is_some()) {
-            Check::Done(output) => Ok(output),
-            Check::Running(output) => Ok(output.await),
-        },
-        Err(error) => Err(error),
-    };
     events.outcome = match &outcome {
         Ok(output) if output.is_error => CallOutcome::ToolError,
         Ok(_) => CallOutcome::Ok,
