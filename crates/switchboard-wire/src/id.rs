@@ -1,7 +1,8 @@
 //! Names of servers and tools.
 //!
 //! Invariant: permissions and calls are decided on the [`ToolId`], the pair of server and raw tool
-//! name. The [`WireName`] is only the encoding of that pair for a model.
+//! name. The [`WireName`] is only the encoding of that pair for a model. Names are compared and sent
+//! as raw text, and sanitized where they are displayed or serialized.
 
 mod server_name;
 
@@ -9,19 +10,20 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use crate::text::for_terminal;
 
 pub use server_name::{InvalidServerName, ServerName};
 
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident($text:ty)) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        #[serde(transparent)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name($text);
 
         impl $name {
-            /// The name as text.
+            /// The name as raw text.
             #[inline]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -54,9 +56,17 @@ macro_rules! text_id {
             }
         }
 
+        impl Serialize for $name {
+            /// Writes the name on one line and without invisible characters.
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&for_terminal(&self.0))
+            }
+        }
+
         impl fmt::Display for $name {
+            /// Writes the name on one line and without invisible characters.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
+                f.pad(&for_terminal(&self.0))
             }
         }
 
@@ -69,7 +79,8 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// A tool's name exactly as its server lists it.
+    /// A tool's name exactly as its server lists it: untrusted text. [`as_str`](Self::as_str)
+    /// returns the raw name. The name is sanitized where it is displayed or serialized.
     ToolName(Arc<str>)
 }
 

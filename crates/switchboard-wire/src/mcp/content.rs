@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Serialize, Serializer};
 
 use super::Json;
+use crate::text::{for_terminal, sanitize};
 
 /// One content block of a tool result or a prompt message.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,6 +149,24 @@ impl ResourceLink {
             size: None,
             annotations: None,
             meta: None,
+        }
+    }
+}
+
+impl ResourceLink {
+    /// Returns the link for display: all texts are sanitized. The URI can then differ from the URI
+    /// that the server knows.
+    pub fn sanitized(&self) -> Self {
+        let line = |text: &String| for_terminal(text).into_owned();
+        Self {
+            uri: line(&self.uri),
+            name: line(&self.name),
+            title: self.title.as_ref().map(line),
+            description: (self.description.as_ref()).map(|text| sanitize(text).into_owned()),
+            mime_type: self.mime_type.as_ref().map(line),
+            size: self.size,
+            annotations: self.annotations.as_ref().map(Json::sanitized),
+            meta: self.meta.as_ref().map(Json::sanitized),
         }
     }
 }

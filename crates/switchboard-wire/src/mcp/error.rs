@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Json;
+use crate::text::sanitize;
 
 /// A JSON-RPC error object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,10 +52,15 @@ impl ErrorObject {
 }
 
 impl fmt::Display for ErrorObject {
+    /// Writes the sanitized message and the code.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (code {})", self.message, self.code)?;
+        write!(f, "{} (code {})", sanitize(&self.message), self.code)?;
         match self.required_capabilities() {
-            Some(names) => write!(f, "; the server requires the client capabilities {names}"),
+            Some(names) => write!(
+                f,
+                "; the server requires the client capabilities {}",
+                sanitize(&names)
+            ),
             None => Ok(()),
         }
     }

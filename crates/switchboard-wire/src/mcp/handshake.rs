@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Json, ProtocolVersion};
+use crate::text::{for_terminal, sanitize};
 
 /// Name and version of a client or server, as it reports them. For display only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,16 @@ impl Implementation {
             name: name.into(),
             version: version.into(),
             title: None,
+        }
+    }
+
+    /// Returns name, version and title for display: on one line each, sanitized.
+    pub fn sanitized(&self) -> Self {
+        let clean = |text: &String| for_terminal(text).into_owned();
+        Self {
+            name: clean(&self.name),
+            version: clean(&self.version),
+            title: self.title.as_ref().map(clean),
         }
     }
 }
@@ -139,6 +150,16 @@ impl ServerHello {
             server_info,
             capabilities,
             instructions,
+        }
+    }
+    /// Returns the handshake result for display: all texts of the server are sanitized.
+    pub fn sanitized(&self) -> Self {
+        let instructions = self.instructions.as_deref();
+        Self {
+            server_info: self.server_info.as_ref().map(Implementation::sanitized),
+            instructions: instructions.map(|text| sanitize(text).into_owned()),
+            capabilities: self.capabilities.clone(),
+            version: self.version,
         }
     }
 }

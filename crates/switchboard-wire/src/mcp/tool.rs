@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{ContentBlock, Json};
+use crate::text::{for_terminal, sanitize};
 
 /// A tool as its server lists it. All text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,6 +59,25 @@ impl ToolDefinition {
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.annotations = annotations;
         self
+    }
+
+    /// Returns the definition for display: names, texts and the texts in the schemas are sanitized.
+    /// The name can then differ from the name that the server knows.
+    pub fn sanitized(&self) -> Self {
+        let clean = |text: &Option<String>| text.as_ref().map(|text| sanitize(text).into_owned());
+        Self {
+            name: for_terminal(&self.name).into_owned(),
+            title: clean(&self.title),
+            description: clean(&self.description),
+            input_schema: self.input_schema.sanitized(),
+            output_schema: self.output_schema.as_ref().map(Json::sanitized),
+            annotations: ToolAnnotations {
+                title: clean(&self.annotations.title),
+                ..self.annotations.clone()
+            },
+            task_support: self.task_support,
+            meta: self.meta.as_ref().map(Json::sanitized),
+        }
     }
 
     /// Returns the title, or the title in the annotations, or the raw name.
