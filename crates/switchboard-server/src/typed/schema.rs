@@ -38,13 +38,18 @@ impl<A: JsonSchema> JsonSchema for RootType<A> {
 /// The schema of `A`, the arguments of a tool or prompt. Fails if values of `A` are not JSON
 /// objects. The error is a message for the author of the handler.
 pub(super) fn arguments_schema<A: JsonSchema>() -> Result<Map<String, Value>, String> {
-    let schema = type_schema::<RootType<A>>();
+    let mut schema = type_schema::<RootType<A>>();
     if is_object(&schema) {
         return Ok(schema);
     }
+    // An enum with `#[serde(tag)]`: one object per variant. Clients require the type at the root.
+    if has_object_variants(&schema) {
+        schema.insert("type".to_owned(), json!("object"));
+        return Ok(schema);
+    }
     Err(format!(
-        "the arguments must be a struct with named fields or a map, but {} is neither; make it a field \
-         of a struct",
+        "the arguments must be a struct with named fields, an enum with `#[serde(tag)]` or a map, but \
+         {} is none of them; make it a field of a struct",
         std::any::type_name::<A>()
     ))
 }
@@ -55,6 +60,16 @@ pub(super) fn empty_object_schema() -> Map<String, Value> {
     schema.insert("type".to_owned(), json!("object"));
     schema.insert("properties".to_owned(), json!({}));
     schema
+}
+
+/// Whether the schema is a choice between schemas that accept only objects.
+fn has_object_variants(schema: &Map<String, Value>) -> bool {
+    let variants = schema.get("oneOf").or_else(|| schema.get("anyOf"));
+    let variants = variants.and_then(Value::as_array);
+    variants.is_some_and(|variants| {
+        let is_object_schema = |variant: &Value| variant.as_object().is_some_and(is_object);
+        !variants.is_empty() && variants.iter().all(is_object_schema)
+    })
 }
 
 /// Whether the schema accepts only objects: its `type` is `object`.

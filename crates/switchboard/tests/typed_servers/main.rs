@@ -290,8 +290,8 @@ async fn panic_fails_one_call_with_message() {
 
 #[test]
 #[should_panic(
-    expected = "cannot register tool sum: the arguments must be a struct with named fields or a map, but \
-                alloc::vec::Vec<i64> is neither; make it a field of a struct"
+    expected = "cannot register tool sum: the arguments must be a struct with named fields, an enum with \
+                `#[serde(tag)]` or a map, but alloc::vec::Vec<i64> is none of them; make it a field of a struct"
 )]
 fn unnamed_arguments_panic_at_registration() {
     let _ = empty_server().tool("sum", "", |all: Vec<i64>| async move {
@@ -366,5 +366,45 @@ async fn removed_tool_cannot_be_called() {
     server.remove_tool("one");
     let error = found.await.unwrap_err().to_string();
     assert!(error.contains("one"), "{error}");
+    host.shutdown().await;
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "shape", rename_all = "lowercase")]
+enum Shape {
+    Circle { radius: f64 },
+    Square { side: f64 },
+}
+
+#[tokio::test]
+async fn tagged_enum_is_an_argument_type() {
+    let area = |shape: Shape| async move {
+        Ok(match shape {
+            Shape::Circle { radius } => 3.0 * radius * radius,
+            Shape::Square { side } => side * side,
+        })
+    };
+    let server = InProcessServer::new("shapes", "1").tool("area", "Computes the area", area);
+    let host = Host::builder()
+        .in_process_server("s", server)
+        .allow("mcp__s")
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let schema = host.tools()[0].definition.input_schema.to_value().unwrap();
+    assert_eq!(schema["type"], "object");
+    let mut outcomes = Vec::new();
+    for arguments in [
+        json!({"shape": "circle", "radius": 2}),
+        json!({"shape": "square", "side": 3}),
+        json!({"shape": "square"}),
+    ] {
+        let outcome = host.call("mcp__s__area", arguments).await;
+        outcomes.push(outcome.map(|output| output.to_text()).ok());
+    }
+    assert_eq!(
+        outcomes,
+        [Some("12.0".to_owned()), Some("9.0".to_owned()), None]
+    );
     host.shutdown().await;
 }
