@@ -47,11 +47,13 @@ fn check_output(output: &Output) {
     assert_printable(&output.to_text());
     for block in &output.blocks {
         match block {
-            Block::Text { text } => assert_printable(text),
+            Block::Text { text, .. } => assert_printable(text),
             Block::Image { mime_type, .. } | Block::Audio { mime_type, .. } => {
                 assert_printable(mime_type);
             }
-            Block::Described { description, .. } => assert_printable(description),
+            Block::Described { description, .. } | Block::ResourceLink { description, .. } => {
+                assert_printable(description)
+            }
             _ => {}
         }
     }

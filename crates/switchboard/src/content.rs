@@ -6,7 +6,8 @@
 //!
 //! Invariant: every rendered text is sanitized. All texts of one result together have at most
 //! `Limits::result_text_bytes` bytes, plus one marker that gives the size of the full text.
-//! [`Output::structured`] and the `raw` of [`Block::Described`] are meant for programs and stay as
+//! Binary data never reaches a model as text. [`Output::structured`], the link of
+//! [`Block::ResourceLink`] and the `raw` of [`Block::Described`] are meant for programs and stay as
 //! the server sent them.
 
 pub(crate) mod base64;
@@ -15,13 +16,15 @@ mod prompt;
 mod render;
 mod resource;
 mod result_store;
+mod structured;
 #[cfg(test)]
 mod tests;
 mod truncate;
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub use base64::decode_base64;
 pub use file_type::FileType;
@@ -35,7 +38,6 @@ pub use result_store::{
 pub use switchboard_wire::text::{fit, for_terminal, sanitize};
 pub use truncate::truncation_marker;
 
-use switchboard_wire::decode;
 use switchboard_wire::mcp::{Json, ResourceLink};
 
 /// Maximum length of a rendered name, MIME type or description in bytes. Longer ones are cut.
@@ -67,7 +69,8 @@ pub struct Output {
     pub stored: Option<ResultHandle>,
 }
 
-/// One block of an [`Output`].
+/// One block of an [`Output`]. `annotations` are what the server says about the audience and the
+/// priority of the block, with sanitized texts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(
     tag = "type",
@@ -80,6 +83,9 @@ pub enum Block {
     Text {
         /// The sanitized text.
         text: String,
+        /// The annotations of the block.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        annotations: Option<Json>,
     },
     /// An image.
     Image {
@@ -87,6 +93,9 @@ pub enum Block {
         data: String,
         /// The MIME type that the server declares.
         mime_type: String,
+        /// The annotations of the block.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        annotations: Option<Json>,
     },
     /// Audio.
     Audio {
@@ -94,24 +103,59 @@ pub enum Block {
         data: String,
         /// The MIME type that the server declares.
         mime_type: String,
+        /// The annotations of the block.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        annotations: Option<Json>,
     },
-    /// A one-line description in place of content that is not shown to a model, such as a resource
-    /// link, binary data or a block of an unknown type.
+    /// A link to a resource of the server. Serialized as the link with sanitized texts.
+    #[serde(rename = "resource_link")]
+    ResourceLink {
+        /// The description of the link for a model, in one line.
+        #[serde(skip)]
+        description: String,
+        /// The link as the server sent it.
+        #[serde(flatten, serialize_with = "serialize_link")]
+        link: Box<ResourceLink>,
+    },
+    /// A one-line description in place of content that is not shown to a model, such as binary data
+    /// or a block of an unknown type.
     #[serde(rename = "other")]
     Described {
         /// The description, in one line.
         description: String,
-        /// The block as the server sent it. `None` for images and audio that were left out, and for
-        /// binary data beyond `Limits::result_media_bytes`.
+        /// The file that binary data was saved to.
         #[serde(skip_serializing_if = "Option::is_none")]
+        blob_saved_to: Option<PathBuf>,
+        /// The block as the server sent it. `None` for images and audio that were left out, and for
+        /// binary data that was saved to a file or exceeds `Limits::result_media_bytes`. Serialized
+        /// with sanitized texts.
+        #[serde(
+            skip_serializing_if = "Option::is_none",
+            serialize_with = "serialize_sanitized"
+        )]
         raw: Option<Json>,
+        /// The annotations of the block.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        annotations: Option<Json>,
     },
+}
+
+fn serialize_link<S: Serializer>(link: &ResourceLink, serializer: S) -> Result<S::Ok, S::Error> {
+    link.sanitized().serialize(serializer)
+}
+
+#[expect(clippy::ref_option, reason = "serde requires this signature")]
+fn serialize_sanitized<S: Serializer>(
+    json: &Option<Json>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    json.as_ref().map(Json::sanitized).serialize(serializer)
 }
 
 impl Output {
     /// Creates an output with one text block. The text is not sanitized.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::blocks(vec![Block::Text { text: text.into() }])
+        Self::blocks(vec![Block::text(text)])
     }
 
     /// Creates an output with these blocks.
@@ -141,31 +185,56 @@ impl Output {
     /// [`Host::read_resource`](crate::Host::read_resource) with the server that sent the output.
     /// Links in blocks that truncation removed are not returned.
     pub fn links(&self) -> Vec<ResourceLink> {
-        let raw = self.blocks.iter().filter_map(|block| match block {
-            Block::Described { raw, .. } => raw.as_ref(),
+        let links = self.blocks.iter().filter_map(|block| match block {
+            Block::ResourceLink { link, .. } => Some(ResourceLink::clone(link)),
             _ => None,
         });
-        raw.filter_map(|raw| decode::resource_link(raw.as_str().as_bytes()))
-            .collect()
+        links.collect()
     }
 }
 
 impl Block {
+    /// Creates a text block without annotations. The text is not sanitized.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text {
+            text: text.into(),
+            annotations: None,
+        }
+    }
+
+    /// Creates a description without further data.
+    fn described(description: String) -> Self {
+        Self::Described {
+            description,
+            blob_saved_to: None,
+            raw: None,
+            annotations: None,
+        }
+    }
+
     /// The text that counts toward `Limits::result_text_bytes`. `None` for images and audio.
     fn as_text(&self) -> Option<&str> {
         match self {
-            Self::Text { text } => Some(text),
-            Self::Described { description, .. } => Some(description),
+            Self::Text { text, .. } => Some(text),
+            Self::Described { description, .. } | Self::ResourceLink { description, .. } => {
+                Some(description)
+            }
             Self::Image { .. } | Self::Audio { .. } => None,
         }
     }
 
     fn to_text(&self) -> Cow<'_, str> {
         match self {
-            Self::Text { text } => Cow::Borrowed(text),
-            Self::Described { description, .. } => Cow::Borrowed(description),
-            Self::Image { data, mime_type } => Cow::Owned(describe_media("image", mime_type, data)),
-            Self::Audio { data, mime_type } => Cow::Owned(describe_media("audio", mime_type, data)),
+            Self::Text { text, .. } => Cow::Borrowed(text),
+            Self::Described { description, .. } | Self::ResourceLink { description, .. } => {
+                Cow::Borrowed(description)
+            }
+            Self::Image {
+                data, mime_type, ..
+            } => Cow::Owned(describe_media("image", mime_type, data)),
+            Self::Audio {
+                data, mime_type, ..
+            } => Cow::Owned(describe_media("audio", mime_type, data)),
         }
     }
 }

@@ -83,7 +83,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
 use switchboard_client::session::Session;
-use switchboard_wire::mcp::{Era, ErrorObject, Json, ProtocolVersion};
+use switchboard_wire::mcp::{ContentBlock, Era, ErrorObject, Json, ProtocolVersion};
 pub use switchboard_wire::{BoxFuture, Transport};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -325,15 +325,11 @@ impl RawRequest {
 /// The result of a call as the result of `tools/call`.
 fn call_result(output: Output) -> Value {
     let content = output.blocks.into_iter().map(|block| match block {
-        Block::Text { text } => json!({"type": "text", "text": text}),
-        Block::Image { data, mime_type } => {
-            json!({"type": "image", "data": data, "mimeType": mime_type})
-        }
-        Block::Audio { data, mime_type } => {
-            json!({"type": "audio", "data": data, "mimeType": mime_type})
-        }
+        // A link is passed on as the server sent it.
+        Block::ResourceLink { link, .. } => json!(ContentBlock::ResourceLink(*link)),
         Block::Described { raw: Some(raw), .. } => json!(raw),
         Block::Described { description, .. } => json!({"type": "text", "text": description}),
+        block => json!(block),
     });
     let content: Vec<_> = content.collect();
     let mut result = json!({"content": content, "isError": output.is_error});

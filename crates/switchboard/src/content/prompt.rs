@@ -7,7 +7,7 @@ use serde::Serialize;
 use switchboard_wire::mcp::{GetPromptResult, Role};
 use switchboard_wire::text::one_line;
 
-use super::render::render_block;
+use super::render::BlockRenderer;
 use super::truncate::{LimitedText, truncate_texts};
 use super::{Block, MAX_FIELD_BYTES, ResultHandle, ResultStore};
 use crate::limits::Limits;
@@ -47,7 +47,7 @@ pub fn render_prompt(
     limits: &Limits,
     store: Option<&dyn ResultStore>,
 ) -> RenderedPrompt {
-    let mut media_budget = limits.result_media_bytes;
+    let mut renderer = BlockRenderer::new(None, limits, store);
     let description = result.description.as_deref();
     let mut prompt = RenderedPrompt {
         description: description.map(|text| one_line(text, MAX_FIELD_BYTES).into_owned()),
@@ -56,9 +56,10 @@ pub fn render_prompt(
     for message in result.messages {
         prompt.messages.push(RenderedMessage {
             role: message.role,
-            content: render_block(message.content, None, &mut media_budget),
+            content: renderer.render(message.content),
         });
     }
+    prompt.notes = renderer.notes();
     if result.left_out > 0 {
         prompt.notes.push(format!(
             "{} more messages were left out (limit `content_blocks`)",
@@ -91,9 +92,7 @@ mod tests {
     }
 
     fn text(text: &str) -> Block {
-        Block::Text {
-            text: text.to_owned(),
-        }
+        Block::text(text)
     }
 
     #[test]
@@ -115,7 +114,10 @@ mod tests {
         assert_eq!(roles, [Role::User, Role::Assistant]);
         assert_eq!(
             rendered.notes,
-            ["2 more messages were left out (limit `content_blocks`)"]
+            [
+                "escape sequences or invisible characters were removed from block 1",
+                "2 more messages were left out (limit `content_blocks`)"
+            ]
         );
     }
 

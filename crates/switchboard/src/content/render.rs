@@ -1,5 +1,7 @@
 //! Renders a tool result for a model: one [`Block`] for each content block of the server.
 //!
+//! Binary data of an embedded resource is saved to a file, if the store can do that.
+//!
 //! Invariant: every text is sanitized. All images and audio of one result together have at most
 //! `Limits::result_media_bytes` bytes, and their data contains only base64 characters. A
 //! description replaces an image or audio that violates this.
@@ -8,14 +10,14 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use switchboard_wire::mcp::{
-    CallToolResult, ContentBlock, Json, MediaContent, ResourceBody, ResourceLink,
+    CallToolResult, ContentBlock, EmbeddedResource, Json, MediaContent, ResourceBody, ResourceLink,
 };
 use switchboard_wire::text::one_line;
 
+use super::resource::{SavedBlob, save_blob};
+use super::structured::text_of_structured;
 use super::truncate::{LimitedText, truncate_texts};
-use super::{
-    Block, MAX_FIELD_BYTES, MAX_URI_BYTES, Output, ResultStore, base64, sanitize, sanitize_owned,
-};
+use super::{Block, MAX_FIELD_BYTES, MAX_URI_BYTES, Output, ResultStore, base64, sanitize};
 use crate::id::ServerName;
 use crate::limits::Limits;
 
@@ -37,23 +39,36 @@ pub(crate) fn render_tool_result_from(
     limits: &Limits,
     store: Option<&dyn ResultStore>,
 ) -> Output {
-    let mut media_budget = limits.result_media_bytes;
+    let mut renderer = BlockRenderer::new(server, limits, store);
+    let structured = result.structured_content;
+    // Servers usually repeat the structured content in a text block. If there is no text block, the
+    // structured content is added as text, because a model sees only the blocks.
+    let is_text = |block: &ContentBlock| match block {
+        ContentBlock::Text(_) => true,
+        ContentBlock::Resource(content) => content.resource.text.is_some(),
+        _ => false,
+    };
+    let structured_text = match &structured {
+        Some(structured) if !result.content.iter().any(is_text) => {
+            Some(text_of_structured(structured, &result.content, limits))
+        }
+        _ => None,
+    };
     // Not `collect`: it would reuse the allocation of `result.content` and then reallocate to
     // shrink it, because a `ContentBlock` is larger than a `Block`.
     let mut blocks = Vec::with_capacity(result.content.len());
-    let render = |block| render_block(block, server, &mut media_budget);
-    blocks.extend(result.content.into_iter().map(render));
-    // Servers usually repeat the structured content in a text block. If there is no text block, the
-    // structured content is added as text, because a model sees only the blocks.
-    let is_text = |block: &Block| matches!(block, Block::Text { .. });
-    if let (false, Some(structured)) = (blocks.iter().any(is_text), &result.structured_content) {
-        let text = sanitize(structured.as_str()).into_owned();
-        blocks.push(Block::Text { text });
-    }
+    blocks.extend(
+        result
+            .content
+            .into_iter()
+            .map(|block| renderer.render(block)),
+    );
+    blocks.extend(structured_text.map(Block::text));
     let mut output = Output {
         blocks,
         is_error: result.is_error,
-        structured: result.structured_content,
+        structured,
+        notes: renderer.notes(),
         ..Output::default()
     };
     if result.blocks_left_out > 0 {
@@ -94,75 +109,181 @@ impl Output {
     }
 }
 
-/// Renders one block. `media_budget` is the number of bytes of base64 that this block and the
-/// following blocks may still contain; it is reduced by the data of this block.
-pub(super) fn render_block(
-    block: ContentBlock,
-    server: Option<&ServerName>,
-    media_budget: &mut usize,
-) -> Block {
-    match block {
-        ContentBlock::Text(content) => Block::Text {
-            text: sanitize_owned(content.text),
-        },
-        ContentBlock::Image(content) => match take_media("image", content, media_budget) {
-            Ok((data, mime_type)) => Block::Image { data, mime_type },
-            Err(description) => description,
-        },
-        ContentBlock::Audio(content) => match take_media("audio", content, media_budget) {
-            Ok((data, mime_type)) => Block::Audio { data, mime_type },
-            Err(description) => description,
-        },
-        ContentBlock::ResourceLink(ref link) => Block::Described {
-            description: describe_link(link, server),
-            raw: raw_json(&block),
-        },
-        ContentBlock::Resource(ref content) => match &content.resource.text {
-            Some(text) => Block::Text {
-                text: format!(
-                    "{}\n{}",
-                    describe_resource(&content.resource),
-                    sanitize(text)
-                ),
+/// Renders the blocks of one result or prompt, one after the other.
+pub(super) struct BlockRenderer<'a> {
+    server: Option<&'a ServerName>,
+    store: Option<&'a dyn ResultStore>,
+    /// The number of bytes of base64 that the following blocks may still contain.
+    media_budget: usize,
+    /// The number of files that were saved so far.
+    files: usize,
+    rendered: usize,
+    /// The numbers of the blocks from which characters were removed. The first block is 1.
+    sanitized: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl<'a> BlockRenderer<'a> {
+    /// The number of blocks that a note about removed characters names.
+    const MAX_NAMED_BLOCKS: usize = 10;
+
+    pub(super) fn new(
+        server: Option<&'a ServerName>,
+        limits: &Limits,
+        store: Option<&'a dyn ResultStore>,
+    ) -> Self {
+        Self {
+            server,
+            store,
+            media_budget: limits.result_media_bytes,
+            files: 0,
+            rendered: 0,
+            sanitized: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    pub(super) fn render(&mut self, block: ContentBlock) -> Block {
+        self.rendered += 1;
+        match block {
+            ContentBlock::Text(content) => Block::Text {
+                text: self.clean(content.text),
+                annotations: sanitized(content.annotations),
             },
-            None => Block::Described {
-                description: describe_resource(&content.resource),
-                raw: take_budget(content.resource.blob.as_deref(), media_budget)
-                    .then(|| raw_json(&block))
-                    .flatten(),
+            ContentBlock::Image(content) => match self.take_media("image", content) {
+                Ok((data, mime_type, annotations)) => Block::Image {
+                    data,
+                    mime_type,
+                    annotations,
+                },
+                Err(description) => description,
             },
-        },
-        ContentBlock::Unknown(raw) => Block::Described {
-            description: describe_unknown(&raw),
-            raw: Some(raw),
-        },
-        _ => Block::Described {
-            description: "[content of an unknown type]".to_owned(),
-            raw: raw_json(&block),
-        },
+            ContentBlock::Audio(content) => match self.take_media("audio", content) {
+                Ok((data, mime_type, annotations)) => Block::Audio {
+                    data,
+                    mime_type,
+                    annotations,
+                },
+                Err(description) => description,
+            },
+            ContentBlock::ResourceLink(link) => Block::ResourceLink {
+                description: describe_link(&link, self.server),
+                link: Box::new(link),
+            },
+            ContentBlock::Resource(content) => self.render_resource(content),
+            ContentBlock::Unknown(raw) => Block::Described {
+                description: describe_unknown(&raw),
+                blob_saved_to: None,
+                raw: Some(raw),
+                annotations: None,
+            },
+            _ => Block::Described {
+                description: "[content of an unknown type]".to_owned(),
+                blob_saved_to: None,
+                raw: raw_json(&block),
+                annotations: None,
+            },
+        }
+    }
+
+    /// The notes about the blocks that were rendered.
+    pub(super) fn notes(mut self) -> Vec<String> {
+        if !self.sanitized.is_empty() {
+            let more = match self.sanitized.len() > Self::MAX_NAMED_BLOCKS {
+                true => " and others",
+                false => "",
+            };
+            self.sanitized.truncate(Self::MAX_NAMED_BLOCKS);
+            let blocks = self.sanitized.join(", ");
+            self.notes.push(format!(
+                "escape sequences or invisible characters were removed from block {blocks}{more}"
+            ));
+        }
+        self.notes
+    }
+
+    /// Sanitizes a text of the current block.
+    fn clean(&mut self, text: String) -> String {
+        let clean = match sanitize(&text) {
+            Cow::Borrowed(_) => return text,
+            Cow::Owned(clean) => clean,
+        };
+        // Other kinds of line ends become `\n`, which is worth no note.
+        let with_line_ends = text.replace("\r\n", "\n").replace(['\r', '\u{85}'], "\n");
+        if clean != with_line_ends && self.sanitized.len() <= Self::MAX_NAMED_BLOCKS {
+            self.sanitized.push(self.rendered.to_string());
+        }
+        clean
+    }
+
+    /// Renders a resource in a result: its text, or the file that its binary data was saved to.
+    fn render_resource(&mut self, mut content: EmbeddedResource) -> Block {
+        let resource = &mut content.resource;
+        let annotations = sanitized(content.annotations.clone());
+        if let Some(text) = resource.text.take() {
+            let uri = one_line(&resource.uri, MAX_URI_BYTES);
+            return Block::Text {
+                text: format!("[resource <{uri}>]\n{}", self.clean(text)),
+                annotations,
+            };
+        }
+        let saved = match (&resource.blob, self.store) {
+            (Some(blob), Some(_)) => {
+                let declared = resource.mime_type.as_deref();
+                save_blob(blob, declared, &mut self.files, self.store).map(Some)
+            }
+            _ => Ok(None),
+        };
+        let number = self.rendered;
+        let saved = saved.unwrap_or_else(|problem| {
+            self.notes.push(format!("block {number}: {problem}"));
+            None
+        });
+        if let Some(saved) = saved {
+            let mismatch = saved.mismatch.as_ref();
+            self.notes
+                .extend(mismatch.map(|mismatch| format!("block {number}: {mismatch}")));
+            return Block::Described {
+                description: describe_saved(resource, &saved),
+                blob_saved_to: Some(saved.path),
+                raw: None,
+                annotations,
+            };
+        }
+        let fits = take_budget(resource.blob.as_deref(), &mut self.media_budget);
+        Block::Described {
+            description: describe_resource(resource),
+            blob_saved_to: None,
+            raw: fits
+                .then(|| raw_json(&ContentBlock::Resource(content)))
+                .flatten(),
+            annotations,
+        }
+    }
+
+    /// Returns the data, the MIME type and the annotations of an image or audio. Returns a
+    /// description as the error if the data is not base64 or is larger than the media budget.
+    fn take_media(
+        &mut self,
+        kind: &str,
+        content: MediaContent,
+    ) -> Result<(String, String, Option<Json>), Block> {
+        let mime_type = one_line(&content.mime_type, MAX_FIELD_BYTES).into_owned();
+        let describe =
+            |problem: &str| Block::described(format!("[{kind}: {mime_type}, {problem}]"));
+        if !base64::is_base64(&content.data) {
+            return Err(describe("omitted: the data is not valid base64"));
+        }
+        if !take_budget(Some(&content.data), &mut self.media_budget) {
+            let size = base64::decoded_len(&content.data);
+            return Err(describe(&format!("omitted: {size} bytes exceed the limit")));
+        }
+        Ok((content.data, mime_type, sanitized(content.annotations)))
     }
 }
 
-/// Returns the data and the MIME type of an image or audio. Returns a description as the error if
-/// the data is not base64 or is larger than `media_budget`.
-fn take_media(
-    kind: &str,
-    content: MediaContent,
-    media_budget: &mut usize,
-) -> Result<(String, String), Block> {
-    let mime_type = one_line(&content.mime_type, MAX_FIELD_BYTES).into_owned();
-    let describe = |problem: &str| Block::Described {
-        description: format!("[{kind}: {mime_type}, {problem}]"),
-        raw: None,
-    };
-    if !base64::is_base64(&content.data) {
-        return Err(describe("omitted: the data is not valid base64"));
-    }
-    if !take_budget(Some(&content.data), media_budget) {
-        let size = base64::decoded_len(&content.data);
-        return Err(describe(&format!("omitted: {size} bytes exceed the limit")));
-    }
-    Ok((content.data, mime_type))
+fn sanitized(annotations: Option<Json>) -> Option<Json> {
+    annotations.map(|annotations| annotations.sanitized())
 }
 
 /// Subtracts the size of `data` from `budget`. If `budget` is too small, returns `false` and leaves
@@ -200,18 +321,30 @@ fn describe_link(link: &ResourceLink, server: Option<&ServerName>) -> String {
     )
 }
 
+/// Describes a resource without text whose data was not saved.
 fn describe_resource(resource: &ResourceBody) -> String {
     let uri = one_line(&resource.uri, MAX_URI_BYTES);
-    match (&resource.text, &resource.blob) {
-        (Some(_), _) => format!("[resource <{uri}>]"),
-        (None, Some(blob)) => {
+    match &resource.blob {
+        Some(blob) => {
             let mime = resource.mime_type.as_deref();
             let mime = one_line(mime.unwrap_or("unknown type"), MAX_FIELD_BYTES);
             let size = base64::decoded_len(blob);
             format!("[resource <{uri}> ({mime}, {size} bytes of binary data)]")
         }
-        (None, None) => format!("[resource <{uri}> (empty)]"),
+        None => format!("[resource <{uri}> (empty)]"),
     }
+}
+
+fn describe_saved(resource: &ResourceBody, saved: &SavedBlob) -> String {
+    let uri = one_line(&resource.uri, MAX_URI_BYTES);
+    let SavedBlob {
+        path,
+        size,
+        mime_type,
+        ..
+    } = saved;
+    let path = path.display();
+    format!("[resource <{uri}> ({mime_type}, {size} bytes of binary data), saved to {path}]")
 }
 
 /// Describes a block of a type that this crate does not know, by the type name and the size.

@@ -145,33 +145,62 @@ fn render_part(
         part.text = Some(sanitize_owned(body.text.unwrap_or_default()));
         return (part, None);
     };
-    let describe_unsaved = |mut part: RenderedPart, why: &str| {
-        let size = base64::decoded_len(&blob);
-        let text = format!("{size} bytes of binary data were not saved: {why}");
-        part.text = Some(format!("[{text}]"));
-        (part, Some(text))
+    match save_blob(&blob, declared, files, store) {
+        Ok(saved) => {
+            if saved.mismatch.is_some() {
+                part.mime_type = Some(saved.mime_type.to_owned());
+            }
+            part.blob_saved_to = Some(saved.path);
+            (part, saved.mismatch)
+        }
+        Err(text) => {
+            part.text = Some(format!("[{text}]"));
+            (part, Some(text))
+        }
+    }
+}
+
+/// Binary data that was saved to a file.
+pub(super) struct SavedBlob {
+    pub(super) path: PathBuf,
+    pub(super) size: usize,
+    /// The MIME type of the file.
+    pub(super) mime_type: &'static str,
+    /// A note if the data contradicts the declared MIME type.
+    pub(super) mismatch: Option<String>,
+}
+
+/// Decodes base64 and saves the bytes to a file. `files` is the number of files that were saved for
+/// this result so far. If nothing was saved, the error describes the data and says why.
+pub(super) fn save_blob(
+    blob: &str,
+    declared_type: Option<&str>,
+    files: &mut usize,
+    store: Option<&dyn ResultStore>,
+) -> Result<SavedBlob, String> {
+    let unsaved = |why: &str| {
+        let size = base64::decoded_len(blob);
+        format!("{size} bytes of binary data were not saved: {why}")
     };
     if *files == MAX_FILES {
-        return describe_unsaved(part, "the resource has too many parts");
+        return Err(unsaved("the resource has too many parts"));
     }
-    let Some(bytes) = base64::decode_base64(&blob) else {
-        return describe_unsaved(part, "the data is not valid base64");
+    let Some(bytes) = base64::decode_base64(blob) else {
+        return Err(unsaved("the data is not valid base64"));
     };
-    let (file_type, mismatch) = FileType::detect(&bytes, declared);
-    if mismatch.is_some() {
-        part.mime_type = Some(file_type.mime_type().to_owned());
-    }
+    let (file_type, mismatch) = FileType::detect(&bytes, declared_type);
     let Some(store) = store else {
-        return describe_unsaved(part, "no directory for files is configured");
+        return Err(unsaved("no directory for files is configured"));
     };
-    match store.store_file(&bytes, file_type) {
-        Ok(path) => {
-            *files += 1;
-            part.blob_saved_to = Some(path);
-            (part, mismatch)
-        }
-        Err(error) => describe_unsaved(part, &error.to_string()),
-    }
+    let path = store.store_file(&bytes, file_type);
+    let path = path.map_err(|error| unsaved(&error.to_string()))?;
+    *files += 1;
+    Ok(SavedBlob {
+        path,
+        size: bytes.len(),
+        mime_type: file_type.mime_type(),
+        mismatch,
+    })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ fn render(blocks: Vec<ContentBlock>) -> Output {
 }
 
 fn text(text: &str) -> Block {
-    Block::Text { text: text.into() }
+    Block::text(text)
 }
 
 fn media(data: &str) -> MediaContent {
@@ -62,7 +62,7 @@ fn clean_text_is_not_copied() {
     let sent = "x".repeat(1_000);
     let address = sent.as_ptr();
     let output = render(vec![ContentBlock::text(sent)]);
-    let Block::Text { text } = &output.blocks[0] else {
+    let Block::Text { text, .. } = &output.blocks[0] else {
         panic!("{output:?}")
     };
     assert_eq!(text.as_ptr(), address);
@@ -107,9 +107,61 @@ fn every_block_kind_is_sanitized_and_described() {
     assert_eq!(
         raws,
         [
-            false, false, false, true, true, false, true, true, true, true
+            false, false, false, false, false, false, true, true, true, true
         ]
     );
+    assert_eq!(
+        output.notes,
+        ["escape sequences or invisible characters were removed from block 1, 6"]
+    );
+}
+
+#[test]
+fn other_line_ends_are_not_noted() {
+    let output = render(vec![ContentBlock::text("a\r\nb\rc")]);
+    assert_eq!(output.to_text(), "a\nb\nc");
+    assert_eq!(output.notes, [""; 0]);
+}
+
+#[test]
+fn image_in_structured_content_is_not_shown_as_text() {
+    let image = MediaContent::new([7; 90_000], "image/png");
+    let block = ContentBlock::Image(image.clone());
+    let structured =
+        json!({"content": [{"type": "image", "data": image.data, "mimeType": "image/png"}]});
+    let result = CallToolResult::new([block]).structured(&structured);
+    let output = render_tool_result(result, &Limits::default(), None);
+    assert_eq!(
+        output.to_text(),
+        "[image: image/png, 90000 bytes]\n{\"content\":[{\"type\":\"image\",\"data\":\"[90000 \
+         bytes, the same data as in a block above]\",\"mimeType\":\"image/png\"}]}"
+    );
+}
+
+#[test]
+fn binary_data_of_embedded_resource_is_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = DirectoryResultStore::new(folder.path().join("results"));
+    let body = ResourceBody::bytes("file:///a", "%PDF-1.7 x").mime_type("application/pdf");
+    let result = CallToolResult::new([ContentBlock::resource(body)]);
+    let output = render_tool_result(result, &Limits::default(), Some(&store));
+    let Block::Described {
+        blob_saved_to: Some(path),
+        ..
+    } = &output.blocks[0]
+    else {
+        panic!("{output:?}")
+    };
+    assert_eq!(std::fs::read(path).unwrap(), b"%PDF-1.7 x");
+    assert_eq!(
+        output.to_text(),
+        format!(
+            "[resource <file:///a> (application/pdf, 10 bytes of binary data), saved to {}]",
+            path.display()
+        )
+    );
+    let json = serde_json::to_value(&output).unwrap();
+    assert_eq!(json["blocks"][0]["blobSavedTo"], json!(path));
 }
 
 #[test]
@@ -123,10 +175,7 @@ fn unusable_media_is_described() {
         ContentBlock::Image(media("AAAA")),
         resource(None, Some("AAAA")),
     ]);
-    let described = |description: &str| Block::Described {
-        description: description.into(),
-        raw: None,
-    };
+    let described = |description: &str| Block::described(description.into());
     assert!(matches!(&output.blocks[0], Block::Image { data, .. } if *data == largest));
     assert_eq!(
         output.blocks[1..],
@@ -136,7 +185,8 @@ fn unusable_media_is_described() {
             described("[image: image/png, omitted: the data is not valid base64]"),
             Block::Image {
                 data: "AAAA".into(),
-                mime_type: "image/png".into()
+                mime_type: "image/png".into(),
+                annotations: None,
             },
             described("[resource <file:///a> (application/pdf, 3 bytes of binary data)]"),
         ]
@@ -282,10 +332,16 @@ fn long_fields_are_shortened() {
 
 #[test]
 fn output_serializes_to_json() {
+    let annotations = Some(Json::from(json!({"audience": ["us\u{200b}er"]})));
+    let mut image = media("AAAA");
+    image.annotations.clone_from(&annotations);
+    let mut link = ResourceLink::new("file:///a", "a\u{202e}");
+    link.annotations = annotations;
     let mut result = CallToolResult::new([
         ContentBlock::text("a"),
-        ContentBlock::Image(media("AAAA")),
-        ContentBlock::Unknown(Json::parse(r#"{"type":"x"}"#).unwrap()),
+        ContentBlock::Image(image),
+        ContentBlock::ResourceLink(link),
+        ContentBlock::Unknown(Json::from(json!({"type": "x\u{200b}"}))),
     ]);
     result.is_error = true;
     let output = render_tool_result(result, &Limits::default(), None);
@@ -294,10 +350,17 @@ fn output_serializes_to_json() {
         json!({
             "blocks": [
                 {"type": "text", "text": "a"},
-                {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+                {
+                    "type": "image", "data": "AAAA", "mimeType": "image/png",
+                    "annotations": {"audience": ["user"]},
+                },
+                {
+                    "type": "resource_link", "uri": "file:///a", "name": "a",
+                    "annotations": {"audience": ["user"]},
+                },
                 {
                     "type": "other",
-                    "description": "[content of type \"x\", 12 bytes, cannot be shown]",
+                    "description": "[content of type \"x\", 15 bytes, cannot be shown]",
                     "raw": {"type": "x"},
                 },
             ],

@@ -117,9 +117,7 @@ impl Truncation {
             let index = next_text;
             next_text += 1;
             if index == self.index {
-                *block = Block::Text {
-                    text: std::mem::take(&mut self.replacement),
-                };
+                *block = Block::text(std::mem::take(&mut self.replacement));
             }
             index <= self.index
         });

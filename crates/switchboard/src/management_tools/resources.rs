@@ -84,9 +84,7 @@ pub(super) async fn list(host: &Host, input: OptionalServer) -> ToolResult<Outpu
 
 /// Appends each note as a separate block, so that the first block of the output stays valid JSON.
 fn with_notes(mut output: Output, notes: &[String]) -> Output {
-    let notes = notes.iter().map(|note| Block::Text {
-        text: format!("[{}]", sanitize(note)),
-    });
+    let notes = notes.iter().map(|note| Block::text(format!("[{}]", sanitize(note))));
     output.blocks.extend(notes);
     output
 }

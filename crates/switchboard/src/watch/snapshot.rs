@@ -34,10 +34,17 @@ impl Snapshot {
         }
         for block in &output.blocks {
             match block {
-                Block::Text { text } => snapshot.add_text(text),
-                Block::Image { data, mime_type } => snapshot.add_data("image", mime_type, data),
-                Block::Audio { data, mime_type } => snapshot.add_data("audio", mime_type, data),
-                Block::Described { description, raw } => {
+                Block::Text { text, .. } => snapshot.add_text(text),
+                Block::Image {
+                    data, mime_type, ..
+                } => snapshot.add_data("image", mime_type, data),
+                Block::Audio {
+                    data, mime_type, ..
+                } => snapshot.add_data("audio", mime_type, data),
+                Block::ResourceLink { description, .. } => snapshot.add_text(description),
+                Block::Described {
+                    description, raw, ..
+                } => {
                     snapshot.add_text(description);
                     snapshot.hash(raw.as_ref().map(Json::as_str).unwrap_or_default());
                 }
