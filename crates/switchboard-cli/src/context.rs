@@ -14,7 +14,7 @@ use std::sync::{Arc, Once};
 use switchboard::cache::{ServerCache as _, server_cache_key};
 use switchboard::content::ResultHandle;
 use switchboard::mcp::ToolDefinition;
-use switchboard::permission::{Policy, Rule};
+use switchboard::permission::{Policy, Rule, RuleScope};
 use switchboard_config::import::{ImportContext, Platform};
 use switchboard_config::{
     Approvals, ApprovalsFile, BaseDirs, ConfigSnapshot, Diagnostic, LaunchDecision, LoadedConfig,
@@ -76,6 +76,7 @@ impl Context {
                     .hint(format!("did you mean --{action} mcp__{pattern}?")));
             }
             Rule::new(*action, pattern)
+                .map(|rule| rule.scope(RuleScope::CommandLine))
                 .map_err(|error| Failure::usage(format!("--{action}: {error}")))
         });
         let rules = rules.collect::<Result<_, _>>()?;

@@ -87,7 +87,7 @@ async fn rules_decide_without_asking() {
     assert_eq!(respond(&permissions, bash_request()).await, allowed);
     for tool in ["mcp__calc__divide", "Write"] {
         let denied = respond(&permissions, json!({"tool_name": tool, "input": {}})).await;
-        let message = format!("{tool} was not executed: denied by rule `{tool}` (command line)");
+        let message = format!("{tool} was not executed: denied by rule `{tool}` (program)");
         assert_eq!(denied, json!({"behavior": "deny", "message": message}));
     }
 }

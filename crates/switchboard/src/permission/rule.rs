@@ -21,8 +21,10 @@ use crate::id::ServerName;
 pub enum RuleScope {
     /// Written by the administrator of the machine.
     Managed,
-    /// Passed on the command line, or added by the embedding program.
+    /// Passed on the command line.
     CommandLine,
+    /// Added in code by the embedding program.
+    Program,
     /// Written by the user, for one project.
     Local,
     /// Written by the user, for all projects.
@@ -36,6 +38,7 @@ impl fmt::Display for RuleScope {
         f.write_str(match self {
             Self::Managed => "managed",
             Self::CommandLine => "command line",
+            Self::Program => "program",
             Self::Local => "local",
             Self::User => "user",
             Self::Project => "project",
@@ -83,7 +86,7 @@ pub struct RuleDefinition {
 }
 
 impl Rule {
-    /// Creates a rule with the scope [`RuleScope::CommandLine`]. `tool` is the pattern for tools.
+    /// Creates a rule with the scope [`RuleScope::Program`]. `tool` is the pattern for tools.
     pub fn new(action: Action, tool: &str) -> Result<Self, InvalidPattern> {
         Ok(Self {
             pattern: Pattern::parse(tool)?,
@@ -94,7 +97,7 @@ impl Rule {
                 tool: tool.to_owned(),
                 patterns: Vec::new(),
                 hint: None,
-                scope: RuleScope::CommandLine,
+                scope: RuleScope::Program,
                 origin: None,
                 reason: None,
             }),

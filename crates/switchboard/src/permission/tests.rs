@@ -220,7 +220,7 @@ fn decision_text_names_the_rule() {
         (vec![], "needs permission: no rule matches"),
         (
             vec![deny("mcp__fs__delete_*")],
-            "denied by rule `mcp__fs__delete_*` (command line)",
+            "denied by rule `mcp__fs__delete_*` (program)",
         ),
         (
             vec![allow("mcp__*").scope(RuleScope::User)],

@@ -262,15 +262,15 @@ fn decision_text_shows_patterns_and_origin() {
     let input = target.input(&wire);
     assert_eq!(
         policy.decide(&input).to_string(),
-        "denied by rule `mcp__fs__*` where `path=/etc/*` (command line)"
+        "denied by rule `mcp__fs__*` where `path=/etc/*` (program)"
     );
     let matching: Vec<_> = policy.matching_rules(&input);
     let matching: Vec<_> = matching.iter().map(ToString::to_string).collect();
     assert_eq!(
         matching,
         [
-            "rule `mcp__fs` (command line)",
-            "rule `mcp__fs__*` where `path=/etc/*` (command line)",
+            "rule `mcp__fs` (program)",
+            "rule `mcp__fs__*` where `path=/etc/*` (program)",
             "the settings cannot be used (user)",
         ]
     );

@@ -13,7 +13,7 @@ const CASES: u32 = 4_000;
 
 /// The reference implementation: rules as documented, without optimizations.
 mod reference {
-    use RuleScope::{CommandLine, Local, Managed, Project, User};
+    use RuleScope::{CommandLine, Local, Managed, Program, Project, User};
 
     use super::*;
 
@@ -26,7 +26,7 @@ mod reference {
         {
             return Action::Deny;
         }
-        [Managed, CommandLine, Local, User, Project]
+        [Managed, CommandLine, Program, Local, User, Project]
             .into_iter()
             .flat_map(|scope| {
                 rules
@@ -281,7 +281,7 @@ fn any_arguments() -> impl Strategy<Value = Option<Map<String, Value>>> {
 
 /// Generates rules of all actions and scopes, with and without conditions, hints and servers.
 fn any_rule() -> impl Strategy<Value = Rule> {
-    use RuleScope::{CommandLine, Local, Managed, Project, User};
+    use RuleScope::{CommandLine, Local, Managed, Program, Project, User};
     let tool = prop_oneof![
         3 => "mcp__[ab*?]{1,3}__[ab_*?.é]{1,4}",
         2 => "mcp__[ab*?]{1,3}",
@@ -308,6 +308,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
         prop_oneof![
             Just(Managed),
             Just(CommandLine),
+            Just(Program),
             Just(Local),
             Just(User),
             Just(Project)
