@@ -28,6 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use self::error::http_connect_error;
 use self::handshake::{FirstRequest, HandshakeError, negotiate_session};
+use crate::connect_stage::{ConnectStage, CurrentStage};
 use crate::deadlines::Deadlines;
 #[cfg(feature = "http")]
 use crate::http::{HttpEndpoint, HttpTransport, Network};
@@ -90,6 +91,8 @@ pub struct ClientContext {
     /// Starts child processes, and ends all of them when the host ends.
     #[cfg(feature = "stdio")]
     pub supervisor: ProcessSupervisor,
+    /// The stage of the connection attempt in progress.
+    pub stage: CurrentStage,
     /// Tracks the tasks of all sessions with this server.
     pub tasks: TaskTracker,
     /// The proxies and certificates for HTTP connections.
@@ -225,12 +228,14 @@ impl ConnectInputs<'_> {
             until,
         } = self;
         let started = Instant::now();
+        context.stage.set(ConnectStage::Open);
         let opened = timeout_at(until, transport::open(endpoint, context)).await;
         let mut live = opened.map_err(|_| ConnectError::TimedOut {
             limit: context.deadlines.startup,
             output: ServerOutput::default(),
         })??;
         let opened = Instant::now();
+        context.stage.set(ConnectStage::Handshake);
         live.attempt.opening = Some(opened - started);
         let remaining = until.saturating_duration_since(opened);
         let handshake = negotiate_session(&live.session, first, remaining, context);

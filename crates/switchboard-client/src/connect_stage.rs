@@ -1,5 +1,7 @@
 //! The stages of a connection attempt and their durations.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -22,6 +24,33 @@ pub enum ConnectStage {
     Handshake,
     /// Listing the tools of the server.
     Listing,
+}
+
+/// The stage of the connection attempt in progress. Clones share the value.
+#[derive(Clone, Debug, Default)]
+pub struct CurrentStage(Arc<AtomicU8>);
+
+impl CurrentStage {
+    const STAGES: [ConnectStage; 3] = [
+        ConnectStage::Open,
+        ConnectStage::Handshake,
+        ConnectStage::Listing,
+    ];
+
+    /// Sets the stage. Only [`ConnectStage::Open`], [`ConnectStage::Handshake`] and
+    /// [`ConnectStage::Listing`] are told apart; other stages count as [`ConnectStage::Open`].
+    pub fn set(&self, stage: ConnectStage) {
+        let index = Self::STAGES.iter().position(|known| *known == stage);
+        let index = u8::try_from(index.unwrap_or_default()).unwrap_or_default();
+        self.0.store(index, Ordering::Relaxed);
+    }
+
+    /// The stage that was set last. At first [`ConnectStage::Open`].
+    pub fn get(&self) -> ConnectStage {
+        let index = usize::from(self.0.load(Ordering::Relaxed));
+        let stage = Self::STAGES.get(index).copied();
+        stage.unwrap_or(ConnectStage::Open)
+    }
 }
 
 /// The outcome of a connection attempt: the stage that failed, and how long the completed steps

@@ -59,6 +59,6 @@ mod writer;
 
 #[doc(hidden)]
 pub use connect_stage::as_milliseconds;
-pub use connect_stage::{ConnectAttempt, ConnectStage};
+pub use connect_stage::{ConnectAttempt, ConnectStage, CurrentStage};
 pub use deadlines::Deadlines;
 pub use delivery::Delivery;

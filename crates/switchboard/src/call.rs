@@ -24,7 +24,7 @@ pub(crate) use error::join_violations;
 pub use error::{CallError, TimeoutKind};
 pub use switchboard_wire::{InvalidMessage, Violation};
 
-pub use crate::call_context::{CallContext, CallOrigin};
+pub use crate::call_context::{CallContext, CallOrigin, ServerSelection};
 pub use switchboard_client::Delivery;
 pub use switchboard_client::session::StrayOutput;
 

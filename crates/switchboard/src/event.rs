@@ -2,7 +2,8 @@
 //!
 //! [`Host::events`](crate::Host::events) subscribes to the stream. Invariant: the host never waits
 //! for a listener. A listener that is too slow misses the oldest events and gets the number of
-//! missed events in [`Event::Missed`].
+//! missed events in [`Event::Missed`]. Texts of servers are sanitized. The raw name of a tool is
+//! sanitized where it is displayed or serialized; see [`ToolName`](crate::id::ToolName).
 
 use std::fmt;
 use std::sync::Arc;
@@ -89,12 +90,12 @@ pub enum Event {
     ServerLogged {
         /// The name of the server.
         server: ServerName,
-        /// The log level as the server sent it, for example `info`.
+        /// The log level that the server sent, for example `info`.
         level: String,
         /// The name of the logger within the server.
         #[serde(skip_serializing_if = "Option::is_none")]
         logger: Option<String>,
-        /// The content of the log message as the server sent it. It is not sanitized.
+        /// The content of the log message, with sanitized texts.
         #[serde(skip_serializing_if = "Option::is_none")]
         data: Option<Json>,
     },

@@ -114,6 +114,36 @@ pub trait Interaction: Send + Sync + 'static {
     }
 }
 
+/// A shared interaction, so that the program can keep a handle to it.
+impl<I: Interaction + ?Sized> Interaction for Arc<I> {
+    fn capabilities(&self) -> ClientCapabilities {
+        (**self).capabilities()
+    }
+
+    fn capabilities_for(&self, server: &ServerName) -> ClientCapabilities {
+        (**self).capabilities_for(server)
+    }
+
+    fn can_use_tool(&self, request: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
+        (**self).can_use_tool(request)
+    }
+
+    fn elicit<'a>(&'a self, request: Elicitation<'a>) -> BoxFuture<'a, ElicitResponse> {
+        (**self).elicit(request)
+    }
+
+    fn sample<'a>(
+        &'a self,
+        request: SamplingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Value, ErrorObject>> {
+        (**self).sample(request)
+    }
+
+    fn roots<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Vec<Root>> {
+        (**self).roots(server)
+    }
+}
+
 /// An [`Interaction`] for programs without a user: denies every permission request and announces no
 /// capabilities to servers.
 #[derive(Clone, Copy, Debug, Default)]

@@ -26,6 +26,35 @@
 //! # }
 //! ```
 //!
+//! The same with the servers of a `.mcp.json` file:
+//!
+//! ```no_run
+//! use std::collections::HashMap;
+//!
+//! use switchboard::config::{ConfigSources, Trust, load};
+//! use switchboard::{Host, Readiness};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment: HashMap<String, String> = std::env::vars().collect();
+//! let sources = ConfigSources {
+//!     project: Some(".mcp.json".into()),
+//!     ..ConfigSources::default()
+//! };
+//! let loaded = load(&sources, &environment);
+//! for diagnostic in &loaded.diagnostics {
+//!     eprintln!("{diagnostic}");
+//! }
+//! // Approves the servers of the project for this run. A real program asks the user first.
+//! let trust = Trust::project_for_this_run();
+//! let host = Host::builder()
+//!     .environment(environment)
+//!     .config(loaded.config, &trust)
+//!     .start()?;
+//! host.wait_for(Readiness::All).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! | task | start here |
 //! |---|---|
 //! | load `.mcp.json` and settings files | [`config::load`], [`HostBuilder::config`], [`Host::apply_config`] |

@@ -20,13 +20,18 @@ use crate::call::CallContext;
 use crate::content::Output;
 use crate::host::Host;
 use crate::id::ServerName;
+use crate::query::check_selected;
 use crate::registry::{RegisterError, Registry, Tool};
 use definitions::{Definition, definitions};
 
 impl Registry {
     /// Registers the management tools: list and read resources, watch them, refresh the tools of
     /// servers, wait for servers.
+    ///
+    /// In the listing they follow the MCP tools, and the MCP tools follow the local tools that were
+    /// registered before.
     pub fn register_management_tools(&mut self) -> Result<(), RegisterError> {
+        self.register_mcp_tools();
         let host = self.host().clone();
         definitions().try_for_each(|definition| {
             self.register(ManagementTool {
@@ -91,6 +96,16 @@ fn json_output(value: &impl Serialize) -> ToolResult<Output> {
     serde_json::to_string(value)
         .map(Output::text)
         .map_err(|error| ToolError::new(format!("the result could not be serialized: {error}")))
+}
+
+/// Fails if the request may not use the server.
+fn check_server_selected(server: &str, context: &CallContext) -> ToolResult<()> {
+    match ServerName::new(server) {
+        Ok(server) => Ok(check_selected(&server, &context.servers)?),
+        // No server can have an invalid name. The lookup that follows this check reports an unknown
+        // server.
+        Err(_) => Ok(()),
+    }
 }
 
 /// Fails if a rule denies all tools of the server.

@@ -13,14 +13,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use switchboard_client::session::{Deadline, RequestError, Session, SessionEnd};
-use switchboard_wire::mcp::{Prompt, ReadResourceResult, ServerCapabilities};
+use switchboard_wire::mcp::{Json, Prompt, ReadResourceResult, ServerCapabilities};
 use switchboard_wire::naming;
 use tokio::time::{Instant, timeout_at};
 
 pub use error::QueryError;
 
+use crate::call_context::ServerSelection;
 use crate::content::RenderedResource;
 use crate::host_state::HostState;
 use crate::id::{ServerName, ToolName, WireName};
@@ -41,15 +44,17 @@ pub struct ServerItem<T> {
 }
 
 impl<T: Serialize> Serialize for ServerItem<T> {
-    /// Serializes the item with an additional member `server`.
+    /// Serializes the item with sanitized texts and with an additional member `server`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Flattened<'a, T> {
+        struct Flattened<'a> {
             server: &'a ServerName,
             #[serde(flatten)]
-            item: &'a T,
+            item: Value,
         }
-        let (server, item) = (&self.server, &*self.item);
+        let item = serde_json::value::to_raw_value(&*self.item).map_err(S::Error::custom)?;
+        let item = Json::from(item).sanitized().to_value();
+        let (server, item) = (&self.server, item.map_err(S::Error::custom)?);
         Flattened { server, item }.serialize(serializer)
     }
 }
@@ -262,6 +267,17 @@ impl HostState {
                 reason: other.to_string(),
             },
         }
+    }
+}
+
+/// Fails if the request may not use the server.
+pub(crate) fn check_selected(
+    server: &ServerName,
+    selection: &ServerSelection,
+) -> Result<(), QueryError> {
+    match selection.contains(server) {
+        true => Ok(()),
+        false => Err(QueryError::ServerNotSelected(server.clone())),
     }
 }
 

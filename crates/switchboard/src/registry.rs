@@ -5,51 +5,37 @@
 //! the model requests. Invariants: every failure becomes a result that the loop can give to the
 //! model; an MCP tool is executed only through the permission checks of its host.
 
+mod listing_order;
+mod model_schema;
+mod tool;
+
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use switchboard_server::ToolResult;
+use switchboard_server::{InProcessTool, ToolHandler};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::{Json, ToolAnnotations};
 use switchboard_wire::naming::PREFIX;
 use switchboard_wire::schema::{CompiledSchema, Validation};
+use switchboard_wire::sync::lock;
 
-use crate::call::{CallContext, arguments_object, join_violations};
-use crate::content::Output;
+use crate::call::{CallContext, ServerSelection, arguments_object, join_violations};
+use crate::content::{Output, sanitize};
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
 use crate::permission::{Action, Denial, PermissionRequest};
+use listing_order::ListingOrder;
+use model_schema::model_schema;
+use tool::FunctionTool;
 
-/// A local tool: a function of the embedding program that a model can call.
-pub trait Tool: Send + Sync + 'static {
-    /// The name by which the model calls the tool.
-    fn name(&self) -> &str;
+pub use tool::Tool;
 
-    /// The description for the model.
-    fn description(&self) -> &str;
-
-    /// The JSON Schema of the input.
-    fn input_schema(&self) -> Json;
-
-    /// Whether the user has to allow a call with this input. Not used if a rule allows or denies
-    /// the call. If `false`, the tool runs without asking the user, even if a rule says `ask`.
-    fn requires_permission(&self, input: &Map<String, Value>) -> bool {
-        let _ = input;
-        true
-    }
-
-    /// Executes the tool. `input` matches the schema, unless the schema cannot be used. If the tool
-    /// fails, the model sees the text of the error.
-    fn execute<'a>(
-        &'a self,
-        input: Map<String, Value>,
-        context: &'a CallContext,
-    ) -> BoxFuture<'a, ToolResult<Output>>;
-}
+/// The longest name of a local tool, as for the wire names of MCP tools.
+const MAX_NAME_BYTES: usize = 64;
 
 /// Where a tool comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -62,7 +48,10 @@ pub enum ToolSource {
     Mcp,
 }
 
-/// The description of a tool for a model.
+/// The description of a tool for a model. Texts of servers are sanitized.
+///
+/// Serialized, it is a tool of the Anthropic Messages API: an object with `name`, `description` and
+/// `input_schema`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ToolSpec {
@@ -70,17 +59,37 @@ pub struct ToolSpec {
     pub name: String,
     /// What the tool does.
     pub description: String,
-    /// The JSON Schema of the input.
+    /// The JSON Schema of the input. Its `type` is `object`, and it has neither `oneOf` nor `anyOf`
+    /// nor `allOf` at the root. The host validates calls against the schema of the tool.
     pub input_schema: Json,
     /// Where the tool comes from.
-    #[serde(rename = "kind")]
+    #[serde(skip)]
     pub source: ToolSource,
+}
+
+impl ToolSpec {
+    fn new(name: &str, description: &str, input_schema: &Json, source: ToolSource) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: sanitize(description).into_owned(),
+            input_schema: model_schema(input_schema.sanitized()),
+            source,
+        }
+    }
 }
 
 /// A source of tools for an agent loop: describes the tools and executes them by name.
 pub trait ToolExecutor: Send + Sync {
-    /// Describes all tools, in a stable order.
+    /// Describes the tools that are known now, in a stable order. Starts lazy servers whose tools
+    /// are not known yet, without waiting: their tools are in a later listing.
     fn definitions(&self) -> Vec<ToolSpec>;
+
+    /// Describes the tools that a request may use: the local tools, and the MCP tools of the
+    /// [servers](CallContext::servers) in the context. First starts those of the servers whose tools
+    /// are not known yet, and waits for their tools.
+    ///
+    /// Execute the tool calls of the request with the same context.
+    fn definitions_for<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Vec<ToolSpec>>;
 
     /// Executes a tool by name. Every failure becomes an output with `is_error` and a message for
     /// the model.
@@ -94,14 +103,15 @@ pub trait ToolExecutor: Send + Sync {
 
 impl ToolExecutor for Host {
     fn definitions(&self) -> Vec<ToolSpec> {
-        let catalog = self.catalog();
-        let tools = catalog.tools().iter().map(|tool| ToolSpec {
-            name: tool.wire_name.to_string(),
-            description: tool.definition.description.clone().unwrap_or_default(),
-            input_schema: tool.definition.input_schema.clone(),
-            source: ToolSource::Mcp,
-        });
-        tools.collect()
+        self.request_discovery();
+        mcp_tools(self, &ServerSelection::All)
+    }
+
+    fn definitions_for<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Vec<ToolSpec>> {
+        Box::pin(async move {
+            self.discover(&context.servers).await;
+            mcp_tools(self, &context.servers)
+        })
     }
 
     fn execute<'a>(
@@ -117,7 +127,29 @@ impl ToolExecutor for Host {
     }
 }
 
+/// Describes the MCP tools of the selected servers, in the order of the catalog.
+fn mcp_tools(host: &Host, servers: &ServerSelection) -> Vec<ToolSpec> {
+    let catalog = host.catalog();
+    let tools = catalog.tools().iter();
+    let selected = tools.filter(|tool| servers.contains(&tool.id.server));
+    let specs = selected.map(|tool| {
+        let definition = &tool.definition;
+        ToolSpec::new(
+            tool.wire_name.as_str(),
+            definition.description.as_deref().unwrap_or_default(),
+            &definition.input_schema,
+            ToolSource::Mcp,
+        )
+    });
+    specs.collect()
+}
+
 /// The local tools of an embedding program and the MCP tools of a host.
+///
+/// The first listing is in the order of registration: the local tools before
+/// [`register_mcp_tools`](Self::register_mcp_tools), the MCP tools, the later local tools. Tools that
+/// appear after the first listing follow all tools that were listed before, so that the prompt
+/// caches of models stay valid. All clones of a registry share this order.
 ///
 /// The set of MCP tools changes when servers connect, disconnect or change their tools. The name of
 /// a local tool must not start with `mcp__`, so that it cannot be mistaken for an MCP tool.
@@ -125,12 +157,27 @@ impl ToolExecutor for Host {
 pub struct Registry {
     host: Host,
     local: Vec<LocalTool>,
+    /// The number of local tools that precede the MCP tools. `None`: all local tools.
+    tools_before_mcp: Option<usize>,
+    order: Arc<Mutex<ListingOrder>>,
 }
 
 #[derive(Clone)]
 struct LocalTool {
     tool: Arc<dyn Tool>,
     input_schema: Arc<CompiledSchema>,
+}
+
+impl LocalTool {
+    fn spec(&self) -> ToolSpec {
+        let tool = &self.tool;
+        ToolSpec::new(
+            tool.name(),
+            tool.description(),
+            &tool.input_schema(),
+            ToolSource::Local,
+        )
+    }
 }
 
 /// Why a local tool was not registered.
@@ -146,6 +193,9 @@ pub enum RegisterError {
     /// The name is empty.
     #[error("the name of a tool must not be empty")]
     EmptyName,
+    /// A model could not call a tool of this name.
+    #[error("{0:?}: the name of a tool has at most 64 characters: letters, digits, _ and -")]
+    InvalidName(String),
 }
 
 impl Registry {
@@ -154,6 +204,8 @@ impl Registry {
         Self {
             host,
             local: Vec::new(),
+            tools_before_mcp: None,
+            order: Arc::default(),
         }
     }
 
@@ -162,21 +214,77 @@ impl Registry {
         &self.host
     }
 
+    /// Puts the MCP tools after the local tools that were registered so far and before those that
+    /// are registered later, such as a tool that starts sub-agents. Only the first call has an
+    /// effect. Without a call, the MCP tools follow all local tools.
+    pub fn register_mcp_tools(&mut self) {
+        self.tools_before_mcp.get_or_insert(self.local.len());
+    }
+
+    /// Adds a typed async function as a local tool. The input schema comes from the type of its
+    /// arguments; see [`ToolHandler`] for the accepted signatures. Every call needs permission.
+    ///
+    /// ```
+    /// # use switchboard::{Host, registry::{RegisterError, Registry}};
+    /// # fn example(host: Host) -> Result<(), RegisterError> {
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Path {
+    ///     path: String,
+    /// }
+    ///
+    /// let mut registry = Registry::new(host);
+    /// registry.register_function("line_count", "Counts the lines of a file", |file: Path| async move {
+    ///     let text = tokio::fs::read_to_string(file.path).await?;
+    ///     Ok(text.lines().count())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the type of the arguments is neither a struct nor a map.
+    #[track_caller]
+    pub fn register_function<Signature>(
+        &mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: impl ToolHandler<Signature>,
+    ) -> Result<(), RegisterError> {
+        let name = name.into();
+        self.check_name(&name)?;
+        self.register_function_tool(InProcessTool::new(name, description, function))
+    }
+
+    /// Adds a typed function with annotations as a local tool. A tool with `readOnlyHint` needs no
+    /// permission.
+    pub fn register_function_tool(&mut self, tool: InProcessTool) -> Result<(), RegisterError> {
+        self.register(FunctionTool::new(tool))
+    }
+
     /// Adds a local tool.
     pub fn register(&mut self, tool: impl Tool) -> Result<(), RegisterError> {
-        let name = tool.name();
+        self.check_name(tool.name())?;
+        let input_schema = Arc::new(CompiledSchema::new(tool.input_schema()));
+        let tool = Arc::new(tool);
+        self.local.push(LocalTool { tool, input_schema });
+        Ok(())
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), RegisterError> {
         if name.is_empty() {
             return Err(RegisterError::EmptyName);
         }
         if name.starts_with(PREFIX) {
             return Err(RegisterError::ReservedName(name.to_owned()));
         }
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if name.len() > MAX_NAME_BYTES || !name.bytes().all(is_allowed) {
+            return Err(RegisterError::InvalidName(name.to_owned()));
+        }
         if self.find(name).is_some() {
             return Err(RegisterError::NameTaken(name.to_owned()));
         }
-        let input_schema = Arc::new(CompiledSchema::new(tool.input_schema()));
-        let tool = Arc::new(tool);
-        self.local.push(LocalTool { tool, input_schema });
         Ok(())
     }
 
@@ -189,6 +297,15 @@ impl Registry {
 
     fn find(&self, name: &str) -> Option<&LocalTool> {
         self.local.iter().find(|local| local.tool.name() == name)
+    }
+
+    /// Adds the local tools to the MCP tools and sorts all tools.
+    fn in_listing_order(&self, mcp: Vec<ToolSpec>) -> Vec<ToolSpec> {
+        let mut tools: Vec<_> = self.local.iter().map(LocalTool::spec).collect();
+        let position = self.tools_before_mcp.unwrap_or(tools.len());
+        tools.splice(position..position, mcp);
+        lock(&self.order).sort(&mut tools, |tool| tool.name.as_str());
+        tools
     }
 
     async fn execute_local(
@@ -246,14 +363,11 @@ impl Registry {
 
 impl ToolExecutor for Registry {
     fn definitions(&self) -> Vec<ToolSpec> {
-        let local = self.local.iter().map(|local| &local.tool);
-        let local = local.map(|tool| ToolSpec {
-            name: tool.name().to_owned(),
-            description: tool.description().to_owned(),
-            input_schema: tool.input_schema(),
-            source: ToolSource::Local,
-        });
-        local.chain(self.host.definitions()).collect()
+        self.in_listing_order(self.host.definitions())
+    }
+
+    fn definitions_for<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Vec<ToolSpec>> {
+        Box::pin(async move { self.in_listing_order(self.host.definitions_for(context).await) })
     }
 
     fn execute<'a>(

@@ -21,13 +21,16 @@ pub(crate) mod state;
 mod tool_listing_refresh;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use switchboard_client::session::Session;
 use switchboard_client::stderr::StderrTail;
 use switchboard_config::{MaskedEntry, Scope};
+use switchboard_wire::mcp::{Implementation, ServerHello};
 use switchboard_wire::sync::CachePadded;
+use switchboard_wire::text::sanitize;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -88,6 +91,8 @@ pub(crate) struct EntryDescription {
 /// The phase in which the owner of a server starts, and the server that must stop first.
 pub(crate) struct InitialState {
     pub(crate) phase: Phase,
+    /// Whether no tool list of a dormant server was cached.
+    pub(crate) tools_unknown: bool,
     /// The server that this server replaces. The owner waits until the replaced server has stopped.
     pub(crate) replaces: Option<Arc<ServerHandle>>,
 }
@@ -108,6 +113,11 @@ pub(crate) struct ServerHandle {
     reserved_slots: CachePadded<Semaphore>,
     listing_expiry: Arc<ListingExpiry>,
     listing_caches: ListingCaches,
+    /// Whether the server began dormant and without a cached tool list. Its tools are then unknown
+    /// until its first session.
+    tools_unknown: bool,
+    /// Set by the first [`Self::request_discovery`].
+    discovery_requested: AtomicBool,
     stop: CancellationToken,
 }
 
@@ -132,7 +142,9 @@ impl ServerHandle {
         } else {
             initial.phase
         };
-        let (publisher, state) = watch::channel(State::new(phase));
+        let mut first_state = State::new(phase);
+        first_state.stage = setup.client.stage.clone();
+        let (publisher, state) = watch::channel(first_state);
         let stop = setup.stop.clone();
         let tasks = setup.client.tasks.clone();
         let listing_expiry = Arc::new(ListingExpiry::new());
@@ -161,6 +173,8 @@ impl ServerHandle {
             reserved_slots: CachePadded(Semaphore::new(CALLS_BEYOND_HOST_LIMIT)),
             listing_expiry,
             listing_caches: ListingCaches::default(),
+            tools_unknown: initial.tools_unknown,
+            discovery_requested: AtomicBool::new(false),
             stop,
         }
     }
@@ -221,6 +235,30 @@ impl ServerHandle {
             self.order(Order::Wake).await;
         }
         self.wait_until_settled().await
+    }
+
+    /// Starts a dormant server whose tools are unknown, so that it lists its tools. Then waits until
+    /// the server is settled. Other dormant servers are not started.
+    pub(crate) async fn discover(&self) -> State {
+        if self.tools_unknown {
+            self.start_and_settle().await
+        } else {
+            self.wait_until_settled().await
+        }
+    }
+
+    /// Whether the tools are unknown because the server was never started.
+    pub(crate) fn is_undiscovered(&self) -> bool {
+        self.tools_unknown && self.state.borrow().phase == Phase::Dormant
+    }
+
+    /// Starts a dormant server whose tools are unknown, without waiting. Later calls do nothing.
+    pub(crate) fn request_discovery(&self) {
+        if self.is_undiscovered() && !self.discovery_requested.swap(true, Ordering::Relaxed) {
+            let (done, _) = oneshot::channel();
+            // The channel is full only if other orders wait, one of which starts the server.
+            let _ = self.orders.try_send(Order::Wake(done));
+        }
     }
 
     /// Waits while the server is starting, or while the owner determines why its session ended. See
@@ -301,7 +339,8 @@ impl ServerHandle {
             server_info: state
                 .handshake
                 .as_ref()
-                .and_then(|handshake| handshake.server_info.clone()),
+                .and_then(|handshake| handshake.server_info.as_ref())
+                .map(Implementation::sanitized),
             error: state.error(),
             config: description.entry.clone(),
             scope: Some(description.scope),
@@ -334,8 +373,8 @@ impl ServerHandle {
                 Phase::NeedsAuth(login) => Some(login.challenge),
                 _ => None,
             },
-            handshake: state.handshake.as_deref().cloned(),
-            notes: notes.collect(),
+            handshake: state.handshake.as_deref().map(ServerHello::sanitized),
+            notes: notes.map(|note| sanitize(&note).into_owned()).collect(),
             stderr: stderr.filter(|text| !text.is_empty()),
         }
     }

@@ -3,7 +3,8 @@
 //! Plain data: [`Host::status`](crate::Host::status) and
 //! [`Host::server_details`](crate::Host::server_details) return these types. The module depends
 //! neither on the host nor on the task that owns a server, because the event types use it as well.
-//! Invariant: the serialized form is stable, because other programs parse it.
+//! Invariant: the serialized form is stable, because other programs parse it. Texts of servers are
+//! sanitized.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::id::{Generation, ServerName};
 use switchboard_client::auth::Challenge;
 pub use switchboard_client::{ConnectAttempt, ConnectStage};
 use switchboard_wire::mcp::{Implementation, ServerHello, ToolDefinition};
+use switchboard_wire::text::{for_terminal, sanitize};
 
 /// The connection state of a server. Agents show these five states to their users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -205,9 +207,9 @@ pub struct ServerStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ToolSummary {
-    /// The name as the server sent it.
+    /// The name that the server sent, sanitized.
     pub name: String,
-    /// The description as the server sent it, with the credentials of the server masked.
+    /// The description that the server sent, sanitized, with the credentials of the server masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What the server declares about the effects of the tool.
@@ -246,8 +248,8 @@ impl From<&ToolDefinition> for ToolSummary {
             .or(hints.open_world)
             .is_some();
         Self {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
+            name: for_terminal(&tool.name).into_owned(),
+            description: (tool.description.as_ref()).map(|text| sanitize(text).into_owned()),
             annotations: has_hints.then_some(annotations),
         }
     }

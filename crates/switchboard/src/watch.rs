@@ -35,7 +35,7 @@ pub use request::{Watch, WatchError, WatchKind, WatchRequest, WatchTarget};
 pub(crate) use table::WatchTable;
 
 use crate::host_state::HostState;
-use crate::query::{QueryError, check_uri};
+use crate::query::{QueryError, check_selected, check_uri};
 use request::MIN_INTERVAL;
 use table::WatchSpec;
 use task::WatchTask;
@@ -55,6 +55,7 @@ pub(crate) async fn start_watch(
     }
     let server = host.query_server(&request.server)?;
     let server = server.settings().name.clone();
+    check_selected(&server, &request.context.servers)?;
     if let WatchTarget::Resource { uri } = &request.target {
         check_uri(uri)?;
     }

@@ -10,6 +10,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use common::{Calculator, InMemory, child, host_with, launch, name, permissive, tool_names};
 use serde_json::json;
@@ -19,9 +20,9 @@ use switchboard::in_process::{ByteStreams, Connector};
 use switchboard::interaction::BoxFuture;
 use switchboard::limits::Limits;
 use switchboard::mcp::{Era, Hint, Json, ToolDefinition};
-use switchboard::permission::{Action, Rule};
-use switchboard::{CallError, Host, Readiness, ServerError, StartError};
-use switchboard_config::{ConfigSource, ConfigSources, Trust, load};
+use switchboard::permission::{Action, PermissionRequest, PermissionResponse, Rule};
+use switchboard::{CallError, Host, Interaction, Readiness, ServerError, StartError};
+use switchboard_config::{ConfigSource, ConfigSources, ServerConfig, TransportConfig, Trust, load};
 use switchboard_testkit::{
     MemoryServer, Script, Step, assert_no_process_left, processes_with_tag, unique_tag,
 };
@@ -53,6 +54,7 @@ async fn in_process_server_is_called_like_others() {
             "name": "calc",
             "status": "connected",
             "serverInfo": {"name": "calculator", "version": "1.0"},
+            "config": {"type": "sdk", "name": "calc"},
             "scope": "dynamic",
             "tools": [
                 {"name": "add", "description": "Adds two numbers", "annotations": {"readOnly": true}},
@@ -259,7 +261,7 @@ async fn set_servers_keeps_unchanged_processes() {
         switchboard_config::ServerConfig::stdio("no-such-command", [""; 0]),
     );
     let result = host.set_servers(wanted).await;
-    assert_eq!(result.added, ["b", "bad", "c"]);
+    assert_eq!(result.added, ["b", "c"]);
     assert_eq!(result.removed, ["b"]);
     assert_eq!(result.errors["file"], "a server named file already exists");
     assert_eq!(
@@ -387,7 +389,7 @@ async fn lazy_server_starts_on_first_call() {
     let mut config = child(&Script::legacy().tool("echo"), &tag);
     config.lazy = true;
     let host = permissive().launch(launch("s", config)).start().unwrap();
-    host.wait_for(Readiness::All).await;
+    host.wait_for(Readiness::Settled).await;
     assert_eq!(host.server_status("s").unwrap().status.as_str(), "pending");
     assert!(processes_with_tag(&tag).is_empty());
     let output = host
@@ -399,6 +401,109 @@ async fn lazy_server_starts_on_first_call() {
         host.server_status("s").unwrap().status.as_str(),
         "connected"
     );
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn events_end_after_shutdown_while_a_clone_lives() {
+    let host = permissive()
+        .in_process_server("calc", Calculator)
+        .start()
+        .unwrap();
+    host.wait_for(Readiness::All).await;
+    let clone = host.clone();
+    let mut events = host.events();
+    let logger = tokio::spawn(async move {
+        let mut last = None;
+        while let Some(event) = events.next().await {
+            last = Some(event);
+        }
+        last
+    });
+    host.call("mcp__calc__add", json!({"a": 1, "b": 2}))
+        .await
+        .unwrap();
+    host.shutdown().await;
+    assert!(logger.await.unwrap().is_some());
+    assert!(clone.events().next().await.is_none());
+}
+
+#[tokio::test]
+async fn shared_interaction_is_accepted() {
+    struct AllowAll;
+    impl Interaction for AllowAll {
+        fn can_use_tool(&self, _: PermissionRequest) -> BoxFuture<'_, PermissionResponse> {
+            Box::pin(std::future::ready(PermissionResponse::Allow))
+        }
+    }
+    let interaction = std::sync::Arc::new(AllowAll);
+    let host = Host::builder()
+        .in_process_server("calc", Calculator)
+        .interaction(std::sync::Arc::clone(&interaction))
+        .start()
+        .unwrap();
+    let sum = host.call("mcp__calc__add", json!({"a": 1, "b": 2})).await;
+    assert_eq!(sum.unwrap().to_text(), "3");
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn every_status_has_config_and_scope() {
+    let account = ServerConfig::new(TransportConfig::ClaudeAiProxy {
+        url: "https://mcp-proxy.anthropic.com".to_owned(),
+        id: "abc".to_owned(),
+    });
+    let script = Script::legacy().tool("echo");
+    let host = permissive()
+        .in_process_server("calc", Calculator)
+        .connector("s", InMemory(MemoryServer::new(script)))
+        .server("mail", account)
+        .start()
+        .unwrap();
+    let status = host.status();
+    let configs: Vec<_> = status
+        .iter()
+        .map(|server| json!([server.name, server.scope, server.config]))
+        .collect();
+    assert_eq!(
+        configs,
+        [
+            json!(["calc", "dynamic", {"type": "sdk", "name": "calc"}]),
+            json!(["s", "dynamic", {"type": "stream"}]),
+            json!(["mail", "claudeai", {
+                "type": "claudeai-proxy", "url": "https://mcp-proxy.anthropic.com", "id": "abc",
+            }]),
+        ]
+    );
+    host.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_tells_connecting_from_initializing() {
+    struct Unreachable;
+    impl Connector for Unreachable {
+        fn connect(&self) -> BoxFuture<'_, std::io::Result<ByteStreams>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let silent = Script::legacy()
+        .on("server/discover", [Step::Hang])
+        .on("initialize", [Step::Hang]);
+    let slow_list = Script::legacy().on("tools/list", [Step::Hang]);
+    let host = permissive()
+        .connector("unreachable", Unreachable)
+        .connector("silent", InMemory(MemoryServer::new(silent)))
+        .connector("slow_list", InMemory(MemoryServer::new(slow_list)))
+        .start()
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let details: Vec<_> = host
+        .status()
+        .into_iter()
+        .map(|server| server.detail)
+        .collect();
+    let expected = ["connecting", "initializing", "listing tools"];
+    assert_eq!(details, expected.map(|detail| Some(detail.to_owned())));
     host.shutdown().await;
 }
 

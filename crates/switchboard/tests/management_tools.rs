@@ -112,7 +112,7 @@ async fn list_tool_returns_resources_of_all_servers() {
         json!([
             {"uri": "note://one", "name": "one", "server": "note_server"},
             {
-                "uri": "note://two", "name": "The second", "mimeType": "text/markdown",
+                "uri": "note://two", "name": "two", "mimeType": "text/markdown",
                 "description": "shown safely", "server": "note_server",
             },
             {
@@ -128,7 +128,7 @@ async fn list_tool_returns_resources_of_all_servers() {
 }
 
 #[tokio::test]
-async fn long_resource_list_is_truncated_with_note() {
+async fn long_resource_list_is_truncated_and_stays_json() {
     let script = (0..100).fold(Script::modern(), |script, number| {
         script.resource(&format!("note://{number}"), "")
     });
@@ -143,12 +143,11 @@ async fn long_resource_list_is_truncated_with_note() {
     let mut registry = Registry::new(host);
     registry.register_management_tools().unwrap();
     let output = execute(&registry, "ListMcpResources", json!({})).await;
-    let text = output.to_text();
-    let (list, note) = text.split_once('\n').unwrap();
-    let listed: Vec<Value> = serde_json::from_str(list).unwrap();
+    let list = output.to_text();
+    let listed: Vec<Value> = serde_json::from_str(&list).unwrap();
     assert!(list.len() <= 1_000 && listed.len() > 5, "{list}");
-    let left_out = format!("[{} more resources were left out", 100 - listed.len());
-    assert!(note.starts_with(&left_out), "{note}");
+    let left_out = format!("{} more resources were left out", 100 - listed.len());
+    assert!(output.notes[0].starts_with(&left_out), "{output:?}");
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ async fn report_rate_limits(mut events: Events, console: &Console) -> Infallible
 /// which servers are still starting.
 pub(super) async fn wait_until_started(host: &Host, console: &Console) {
     let line = ProgressLine::start(console, "");
-    let all_ready = host.wait_for(Readiness::All);
+    let all_ready = host.wait_for(Readiness::Settled);
     if !line.is_shown() {
         return all_ready.await;
     }

@@ -87,7 +87,7 @@ pub(crate) struct ServerJson<'a> {
     pub(crate) origin: &'a SourcePos,
 }
 
-/// A tool.
+/// A tool. Texts of the server are sanitized.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolJson<'a> {
@@ -96,14 +96,14 @@ pub(crate) struct ToolJson<'a> {
     #[serde(rename = "tool")]
     raw_name: &'a ToolName,
     #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<&'a str>,
+    title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    input_schema: &'a Json,
+    description: Option<String>,
+    input_schema: Json,
     #[serde(skip_serializing_if = "Option::is_none")]
-    output_schema: Option<&'a Json>,
+    output_schema: Option<Json>,
     #[serde(skip_serializing_if = "ToolAnnotations::is_empty")]
-    annotations: &'a ToolAnnotations,
+    annotations: ToolAnnotations,
     available: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -111,16 +111,16 @@ pub(crate) struct ToolJson<'a> {
 
 impl<'a> From<&'a CatalogTool> for ToolJson<'a> {
     fn from(tool: &'a CatalogTool) -> Self {
-        let definition = &tool.definition;
+        let definition = tool.definition.sanitized();
         Self {
             name: &tool.wire_name,
             server: &tool.id.server,
             raw_name: &tool.id.tool,
-            title: definition.title.as_deref(),
-            description: definition.description.as_deref(),
-            input_schema: &definition.input_schema,
-            output_schema: definition.output_schema.as_ref(),
-            annotations: &definition.annotations,
+            title: definition.title,
+            description: definition.description,
+            input_schema: definition.input_schema,
+            output_schema: definition.output_schema,
+            annotations: definition.annotations,
             available: tool.available,
             notes: tool.schema_notes().collect(),
         }

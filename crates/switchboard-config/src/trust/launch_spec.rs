@@ -7,7 +7,7 @@ use super::pinned_program::PinnedProgram;
 use crate::diagnostic::SourcePos;
 use crate::masked_entry::MaskedEntry;
 use crate::scope::Scope;
-use crate::server::ServerConfig;
+use crate::server::{ServerConfig, TransportConfig};
 use crate::server_name::ServerName;
 
 /// A server that may be started. Its config is the one that the consent refers to.
@@ -24,7 +24,8 @@ pub struct LaunchSpec {
 }
 
 impl LaunchSpec {
-    /// A server requested by the embedding program. The call is the consent.
+    /// A server requested by the embedding program. The call is the consent. The scope is
+    /// [`Scope::ClaudeAi`] for a server of the claude.ai account, otherwise [`Scope::Dynamic`].
     ///
     /// ```
     /// use switchboard_config::{LaunchSpec, Scope, ServerConfig, ServerName, trust::Consent};
@@ -35,9 +36,13 @@ impl LaunchSpec {
     /// # Ok::<(), switchboard_config::InvalidServerName>(())
     /// ```
     pub fn trusted(name: ServerName, config: ServerConfig) -> Self {
+        let scope = match config.transport {
+            TransportConfig::ClaudeAiProxy { .. } => Scope::ClaudeAi,
+            _ => Scope::Dynamic,
+        };
         Self {
             name,
-            scope: Scope::Dynamic,
+            scope,
             origin: SourcePos::defined_in_code(),
             masked_entry: MaskedEntry::from_server_config(&config),
             consent: Consent::Embedder,

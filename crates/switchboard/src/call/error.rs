@@ -7,7 +7,7 @@ use switchboard_wire::limits::truncate_to_millis;
 use switchboard_wire::mcp::ErrorObject;
 
 use super::{Delivery, InvalidMessage, Violation};
-use crate::id::ToolId;
+use crate::id::{ServerName, ToolId};
 use crate::permission::Denial;
 use crate::status::Unavailable;
 
@@ -42,6 +42,15 @@ pub enum CallError {
         tool: ToolId,
         /// The rule that denied the call, or the answer of the user.
         denial: Denial,
+    },
+    /// The [context](crate::CallContext::servers) of the call does not include the server of the
+    /// tool.
+    #[error("{name} was not called: this request may not use server {server}")]
+    ServerNotSelected {
+        /// The requested wire name.
+        name: String,
+        /// The server of the tool.
+        server: ServerName,
     },
     /// The definition or the server of the tool changed between the permission check and sending.
     #[error("{tool} was not called: the tool or its server changed after the permission check")]

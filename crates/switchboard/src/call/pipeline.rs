@@ -16,6 +16,7 @@ use switchboard_client::session::{Deadline, Session, ToolRequest};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::CallToolResult;
 use switchboard_wire::schema::{CompiledSchema, Validation, is_checkable};
+use switchboard_wire::text::sanitize;
 use tokio::sync::{AcquireError, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
@@ -86,7 +87,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     events.outcome = match &outcome {
         Ok(output) if output.is_error => CallOutcome::ToolError,
         Ok(_) => CallOutcome::Ok,
-        Err(error) => CallOutcome::Failed(error.to_string()),
+        Err(error) => CallOutcome::Failed(sanitize(&error.to_string()).into_owned()),
     };
     outcome
 }

@@ -47,7 +47,7 @@ impl CallTarget for ResolvedTool {
     }
 }
 
-/// Finds the tool and its server. If the catalog has no such tool, but a server matches the wire
+/// Finds the tool and its server. Fails if `context` does not include the server. If the catalog has no such tool, but a server matches the wire
 /// name, waits until that server has started and looks again. A dormant server is started.
 pub(super) async fn resolve(
     host: &HostState,
@@ -55,19 +55,39 @@ pub(super) async fn resolve(
     context: &CallContext,
 ) -> Result<ResolvedTool, CallError> {
     if let Some(target) = lookup(host, wire_name) {
+        check_selected(&target.server, wire_name, context)?;
         return Ok(target);
     }
     let Some(server) = host.server_for_wire_name(wire_name) else {
-        return Err(unknown_tool(host, wire_name));
+        return Err(unknown_tool(host, wire_name, context));
     };
+    check_selected(&server, wire_name, context)?;
     let until = context.deadline;
     let until = until.unwrap_or_else(|| Instant::now() + NO_DEADLINE);
     let state = wait_until_started(&server, until).await;
     match lookup(host, wire_name) {
         Some(target) => Ok(target),
-        None if state.session.is_some() && state.enabled => Err(unknown_tool(host, wire_name)),
+        None if state.session.is_some() && state.enabled => {
+            Err(unknown_tool(host, wire_name, context))
+        }
         None => Err(CallError::Unavailable(server.unavailable(&state))),
     }
+}
+
+/// Fails if the request may not use the server.
+fn check_selected(
+    server: &ServerHandle,
+    wire_name: &str,
+    context: &CallContext,
+) -> Result<(), CallError> {
+    let server = &server.settings().name;
+    if context.servers.contains(server) {
+        return Ok(());
+    }
+    Err(CallError::ServerNotSelected {
+        name: wire_name.to_owned(),
+        server: server.clone(),
+    })
 }
 
 /// Waits until the server is connected or has failed, at most until `until`. Starts a dormant
@@ -117,11 +137,12 @@ fn lookup(host: &HostState, wire_name: &str) -> Option<ResolvedTool> {
     })
 }
 
-fn unknown_tool(host: &HostState, wire_name: &str) -> CallError {
+fn unknown_tool(host: &HostState, wire_name: &str, context: &CallContext) -> CallError {
     let catalog = host.catalog();
     let names: Vec<_> = catalog
         .tools()
         .iter()
+        .filter(|tool| context.servers.contains(&tool.id.server))
         .map(|tool| tool.wire_name.as_str())
         .collect();
     let nearest = switchboard_config::nearest(wire_name, &names).map(str::to_owned);

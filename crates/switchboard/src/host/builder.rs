@@ -525,7 +525,7 @@ impl HostInner {
             PendingServer::Launch(launch) => {
                 let spec = self.spec_for_launch(&launch, sequence);
                 let name = launch.name().clone();
-                let is_from_file = launch.scope() != Scope::Dynamic;
+                let is_from_file = !matches!(launch.scope(), Scope::Dynamic | Scope::ClaudeAi);
                 let entry = is_from_file.then(|| FileEntry::Launched(launch));
                 (name, spec, entry)
             }

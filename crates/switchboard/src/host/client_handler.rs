@@ -13,7 +13,8 @@ use switchboard_client::roots::Root;
 use switchboard_client::sampling::SamplingRequest;
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::ClientCapabilities;
-use switchboard_wire::mcp::ErrorObject;
+use switchboard_wire::mcp::{ErrorObject, Json};
+use switchboard_wire::text::for_terminal;
 
 use crate::event::{Event, EventSink};
 use crate::id::ServerName;
@@ -53,9 +54,9 @@ impl ClientHandler for HostClientHandler {
     fn on_log(&self, message: LogMessage) {
         self.events.send(|| Event::ServerLogged {
             server: self.server.clone(),
-            level: message.level,
-            logger: message.logger,
-            data: message.data,
+            level: for_terminal(&message.level).into_owned(),
+            logger: (message.logger.as_ref()).map(|name| for_terminal(name).into_owned()),
+            data: message.data.as_ref().map(Json::sanitized),
         });
     }
 

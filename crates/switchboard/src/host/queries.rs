@@ -20,11 +20,12 @@ use switchboard_wire::mcp::{
 };
 
 use super::Host;
+use crate::call_context::ServerSelection;
 use crate::content::{RenderedPrompt, RenderedResource, render_prompt, render_resource};
 use crate::mention;
 use crate::query::{
     CompletionTarget, Listing, ListingNote, MentionedResource, QueryError, RefreshOutcome,
-    ServerItem, deadline_at,
+    ServerItem, check_selected, deadline_at,
 };
 use crate::server::ServerHandle;
 use crate::server::listing_cache::{ListingCache, ListingCaches, SharedItems};
@@ -36,7 +37,17 @@ impl Host {
     /// Lists the resources of one server, or of all connected servers.
     #[doc(alias = "list_all_resources")]
     pub async fn resources(&self, server: Option<&str>) -> Result<Listing<Resource>, QueryError> {
-        self.list(server, |caches| &caches.resources).await
+        self.resources_of(server, &ServerSelection::All).await
+    }
+
+    /// Lists the resources of one server, or of all connected servers in `selection`.
+    pub(crate) async fn resources_of(
+        &self,
+        server: Option<&str>,
+        selection: &ServerSelection,
+    ) -> Result<Listing<Resource>, QueryError> {
+        self.list(server, selection, |caches| &caches.resources)
+            .await
     }
 
     /// Lists the resource templates of one server, or of all connected servers.
@@ -44,13 +55,15 @@ impl Host {
         &self,
         server: Option<&str>,
     ) -> Result<Listing<ResourceTemplate>, QueryError> {
-        self.list(server, |caches| &caches.templates).await
+        let all = &ServerSelection::All;
+        self.list(server, all, |caches| &caches.templates).await
     }
 
     /// Lists the prompts of one server, or of all connected servers.
     #[doc(alias = "list_all_prompts")]
     pub async fn prompts(&self, server: Option<&str>) -> Result<Listing<Prompt>, QueryError> {
-        self.list(server, |caches| &caches.prompts).await
+        let all = &ServerSelection::All;
+        self.list(server, all, |caches| &caches.prompts).await
     }
 
     /// Finds the prompt with this wire name (`mcp__server__prompt`). Returns `None` if no server
@@ -236,11 +249,16 @@ impl Host {
     }
 
     /// Requests the tool list of a server now, even if the server has not reported a change.
-    /// Returns after the catalog was updated.
+    /// Returns after the catalog was updated. A lazy server whose tools are not known is started.
     pub async fn refresh_tools(&self, server: &str) -> Result<RefreshOutcome, QueryError> {
         let state = self.state();
         let server = state.query_server(server)?;
         state.check_server_not_denied(&server.settings().name)?;
+        if server.is_undiscovered() {
+            // The first listing is part of the connection attempt.
+            state.query_session(&server).await?;
+            return Ok(RefreshOutcome::Refreshed);
+        }
         match server.refresh_tools().await {
             None => Ok(RefreshOutcome::NotConnected),
             Some(Ok(())) => Ok(RefreshOutcome::Refreshed),
@@ -248,11 +266,13 @@ impl Host {
         }
     }
 
-    /// Lists the items of one server, or of all connected servers. Without `server`, the error of a
-    /// server goes to [`Listing::errors`], and the items of the other servers are returned.
+    /// Lists the items of one server, or of all connected servers in `selection`. Without `server`,
+    /// the error of a server goes to [`Listing::errors`], and the items of the other servers are
+    /// returned.
     async fn list<T: ListItem>(
         &self,
         server: Option<&str>,
+        selection: &ServerSelection,
         cache: fn(&ListingCaches) -> &ListingCache<T>,
     ) -> Result<Listing<T>, QueryError> {
         let state = self.state();
@@ -263,12 +283,16 @@ impl Host {
         };
         if let Some(server) = server {
             let server = state.query_server(server)?;
+            check_selected(&server.settings().name, selection)?;
             let items = self.cached_listing(&server, cache).await?;
             listing.add(&server, &items);
             return Ok(listing);
         }
         let servers = state.servers_in_order();
-        let connected = servers.iter().filter(|server| {
+        let selected = servers
+            .iter()
+            .filter(|server| selection.contains(&server.settings().name));
+        let connected = selected.filter(|server| {
             let session = server.session().filter(|_| server.state().enabled);
             session.is_some_and(|session| T::is_offered(&session.capabilities()))
                 && state

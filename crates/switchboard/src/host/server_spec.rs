@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+use switchboard_client::CurrentStage;
 use switchboard_client::auth::AuthProvider;
 use switchboard_client::connect::ClientContext;
 #[cfg(feature = "http")]
@@ -22,8 +24,9 @@ use switchboard_client::session::SessionContext;
 use switchboard_client::session::http::Health;
 use switchboard_client::wire_tap::WireTap;
 use switchboard_config::{
-    InheritEnv, LaunchDecision, LaunchSpec, PinnedProgram, Profile, Scope, Secret, ServerEntry,
-    SourcePos, StdioConfig, TransportConfig, secrets_in_arguments, secrets_in_variable,
+    InheritEnv, LaunchDecision, LaunchSpec, MaskedEntry, PinnedProgram, Profile, Scope, Secret,
+    ServerEntry, SourcePos, StdioConfig, TransportConfig, secrets_in_arguments,
+    secrets_in_variable,
 };
 use switchboard_wire::ServerInstance;
 use switchboard_wire::mcp::{Implementation, LogLevel};
@@ -219,7 +222,8 @@ impl HostInner {
         endpoint: ServerEndpoint,
         sequence: u64,
     ) -> ServerSpec {
-        let settings = default_settings(name, sequence, TransportKind::Stream, Scope::Dynamic);
+        let mut settings = default_settings(name, sequence, TransportKind::Stream, Scope::Dynamic);
+        settings.description.entry = Some(MaskedEntry::from_json(&json!({"type": "stream"})));
         self.default_spec(settings, endpoint, Phase::Starting)
     }
 
@@ -230,7 +234,9 @@ impl HostInner {
         instance: ServerInstance,
         sequence: u64,
     ) -> ServerSpec {
-        let settings = default_settings(name, sequence, TransportKind::Sdk, Scope::Dynamic);
+        let mut settings = default_settings(name, sequence, TransportKind::Sdk, Scope::Dynamic);
+        let entry = json!({"type": "sdk", "name": name});
+        settings.description.entry = Some(MaskedEntry::from_json(&entry));
         self.default_spec(
             settings,
             ServerEndpoint::InProcess(instance),
@@ -326,7 +332,9 @@ impl ServerSpec {
         let HostInner {
             state, defaults, ..
         } = host;
-        if let Some(tools) = defaults.cached_tools(&self) {
+        let cached_tools = defaults.cached_tools(&self);
+        let tools_unknown = self.phase == Phase::Dormant && cached_tools.is_none();
+        if let Some(tools) = cached_tools {
             state.catalog.set_tools(&self.key(), tools, true);
         }
         let session = self.session_context(host);
@@ -339,6 +347,7 @@ impl ServerSpec {
                 deadlines,
                 #[cfg(feature = "stdio")]
                 supervisor: host.children.clone(),
+                stage: CurrentStage::default(),
                 tasks: state.tasks.clone(),
                 #[cfg(feature = "http")]
                 network: Arc::clone(&defaults.network),
@@ -365,6 +374,7 @@ impl ServerSpec {
             setup,
             InitialState {
                 phase: self.phase,
+                tools_unknown,
                 replaces: self.replaces,
             },
             Backoff::new(self.retries),

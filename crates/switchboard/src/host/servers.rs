@@ -17,6 +17,7 @@ use switchboard_wire::sync::lock;
 use super::reconcile::{FileEntry, diff_servers};
 use super::server_spec::ServerSpec;
 use super::{Host, HostInner};
+use crate::call_context::ServerSelection;
 use crate::catalog::CatalogTool;
 use crate::host_state::ServerHandles;
 use crate::id::ServerName;
@@ -53,7 +54,7 @@ pub struct SetServersResult {
     /// The names of removed and changed servers.
     pub removed: Vec<String>,
     /// Why a server could not be added or connected, by server name. A server that was added but is
-    /// not connected is also in `added`.
+    /// not connected is only here, although the host keeps it and can reconnect it.
     pub errors: BTreeMap<String, String>,
 }
 
@@ -95,6 +96,8 @@ pub enum Readiness {
     All,
     /// None of the servers with these names is starting any more. Unknown names are ignored.
     Servers(Vec<ServerName>),
+    /// No server that starts by itself is starting any more. Starts no lazy servers.
+    Settled,
 }
 
 impl Host {
@@ -143,6 +146,10 @@ impl Host {
 
     /// Waits until the condition `readiness` is met. A server that is not starting is connected,
     /// has failed, or has not been started. This method has no timeout.
+    ///
+    /// Lazy servers whose tools are not known, because no tool list was cached, are started so that
+    /// the catalog has their tools. [`Readiness::Settled`] does not start them. Servers that a rule
+    /// denies are never started.
     pub async fn wait_for(&self, readiness: Readiness) {
         let state = self.state();
         let servers = match &readiness {
@@ -150,9 +157,16 @@ impl Host {
                 let servers = names.iter().filter_map(|name| state.server(name));
                 servers.collect()
             }
-            Readiness::First | Readiness::All => state.servers_in_order(),
+            Readiness::First | Readiness::All | Readiness::Settled => state.servers_in_order(),
         };
-        let starting = servers.iter().map(|server| server.wait_until_settled());
+        let discovers = readiness != Readiness::Settled;
+        let starting = servers.iter().map(|server| async move {
+            if discovers && self.may_discover(server) {
+                server.discover().await
+            } else {
+                server.wait_until_settled().await
+            }
+        });
         if readiness == Readiness::First {
             let mut starting: FuturesUnordered<_> = starting.collect();
             while let Some(state) = starting.next().await {
@@ -163,6 +177,33 @@ impl Host {
         } else {
             join_all(starting).await;
         }
+    }
+
+    /// Starts the selected servers whose tools are not known yet, and waits until they are settled,
+    /// at most for the startup timeout.
+    pub(crate) async fn discover(&self, selection: &ServerSelection) {
+        let mut servers = self.state().servers_in_order();
+        servers.retain(|server| {
+            selection.contains(&server.settings().name) && self.may_discover(server)
+        });
+        let discovered = join_all(servers.iter().map(|server| server.discover()));
+        // After the timeout, the catalog has the tools of the servers that answered in time.
+        let _ = tokio::time::timeout(self.state().deadlines.startup, discovered).await;
+    }
+
+    /// Starts the servers whose tools are not known yet, without waiting.
+    pub(crate) fn request_discovery(&self) {
+        for server in self.state().servers().values() {
+            if server.is_undiscovered() && self.may_discover(server) {
+                server.request_discovery();
+            }
+        }
+    }
+
+    /// A server whose tools are all denied is not started to learn its tools.
+    fn may_discover(&self, server: &ServerHandle) -> bool {
+        let name = &server.settings().name;
+        self.state().check_server_not_denied(name).is_ok()
     }
 
     /// Adds a server and waits until it is connected. If the connection fails, this method returns
@@ -253,12 +294,12 @@ impl Host {
         for (name, server) in added {
             let state = server.wait_until_settled().await;
             // A dormant server is not connected, but that is no error: its first call starts it.
-            if state.phase != Phase::Dormant
-                && let Err(error) = self.require_connected(&server)
-            {
-                result.errors.insert(name.clone(), error.to_string());
+            match self.require_connected(&server) {
+                Err(error) if state.phase != Phase::Dormant => {
+                    result.errors.insert(name, error.to_string());
+                }
+                _ => result.added.push(name),
             }
-            result.added.push(name);
         }
         result
     }

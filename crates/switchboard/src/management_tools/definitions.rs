@@ -32,8 +32,8 @@ fn resource_tools() -> [Definition; 2] {
             name: "ListMcpResources",
             description: "Lists the resources of one MCP server, or of all MCP servers.",
             input_schema: object(&json!({"server": server()}), &[]),
-            execute: |host, input, _| {
-                Box::pin(async move { resources::list(host, parse(input)?).await })
+            execute: |host, input, context| {
+                Box::pin(async move { resources::list(host, parse(input)?, context).await })
             },
         },
         Definition {
@@ -44,8 +44,8 @@ fn resource_tools() -> [Definition; 2] {
                 &json!({"server": server(), "uri": uri()}),
                 &["server", "uri"],
             ),
-            execute: |host, input, _| {
-                Box::pin(async move { resources::read(host, parse(input)?).await })
+            execute: |host, input, context| {
+                Box::pin(async move { resources::read(host, parse(input)?, context).await })
             },
         },
     ]
@@ -136,8 +136,10 @@ fn server_tools() -> [Definition; 2] {
             name: "RefreshMcpTools",
             description: "Lists the tools of MCP servers again and returns which were added and removed.",
             input_schema: object(&json!({"server": server()}), &[]),
-            execute: |host, input, _| {
-                Box::pin(async move { refresh_and_wait::refresh(host, parse(input)?).await })
+            execute: |host, input, context| {
+                Box::pin(
+                    async move { refresh_and_wait::refresh(host, parse(input)?, context).await },
+                )
             },
         },
         Definition {
@@ -160,8 +162,8 @@ fn server_tools() -> [Definition; 2] {
                 }),
                 &[],
             ),
-            execute: |host, input, _| {
-                Box::pin(async move { refresh_and_wait::wait(host, parse(input)?).await })
+            execute: |host, input, context| {
+                Box::pin(async move { refresh_and_wait::wait(host, parse(input)?, context).await })
             },
         },
     ]

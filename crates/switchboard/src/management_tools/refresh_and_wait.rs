@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use switchboard_server::{ToolError, ToolResult};
 
-use super::{OptionalServer, check_server_not_denied, json_output};
+use super::{OptionalServer, check_server_not_denied, check_server_selected, json_output};
+use crate::call::CallContext;
 use crate::content::Output;
 use crate::host::{Host, Readiness};
 use crate::id::{ServerName, WireName};
@@ -43,16 +44,20 @@ enum RefreshStatus {
     Error,
 }
 
-pub(super) async fn refresh(host: &Host, input: OptionalServer) -> ToolResult<Output> {
+pub(super) async fn refresh(
+    host: &Host,
+    input: OptionalServer,
+    context: &CallContext,
+) -> ToolResult<Output> {
     let servers = match &input.server {
         Some(server) => {
+            check_server_selected(server, context)?;
             check_server_not_denied(host, server)?;
             vec![find_server(host, server)?]
         }
         None => {
             let all = host.status().into_iter().map(|status| status.name);
-            all.filter(|name| check_server_not_denied(host, name.as_str()).is_ok())
-                .collect()
+            all.filter(|name| is_usable(host, name, context)).collect()
         }
     };
     let refreshed = join_all(servers.iter().map(|server| refresh_server(host, server))).await;
@@ -108,10 +113,15 @@ struct WaitedServer {
     error: Option<String>,
 }
 
-pub(super) async fn wait(host: &Host, input: WaitInput) -> ToolResult<Output> {
+pub(super) async fn wait(
+    host: &Host,
+    input: WaitInput,
+    context: &CallContext,
+) -> ToolResult<Output> {
     let names = input.servers.unwrap_or_default();
     let mut servers = Vec::with_capacity(names.len());
     for name in &names {
+        check_server_selected(name, context)?;
         check_server_not_denied(host, name)?;
         servers.push(find_server(host, name)?);
     }
@@ -119,24 +129,27 @@ pub(super) async fn wait(host: &Host, input: WaitInput) -> ToolResult<Output> {
         let max = MAX_WAIT.as_secs_f64();
         Duration::from_secs_f64((millis / 1000.0).clamp(0.0, max))
     });
-    let readiness = if servers.is_empty() {
-        Readiness::All
-    } else {
-        Readiness::Servers(servers.clone())
-    };
+    if servers.is_empty() {
+        let all = host.status().into_iter().map(|status| status.name);
+        servers.extend(all.filter(|name| is_usable(host, name, context)));
+    }
+    let readiness = Readiness::Servers(servers.clone());
     // A timeout is not an error: the result then shows which servers are still starting.
     let _ = tokio::time::timeout(limit, host.wait_for(readiness)).await;
-    let is_selected = |name: &ServerName| servers.is_empty() || servers.contains(name);
     let mut statuses = host.status();
-    statuses.retain(|status| {
-        is_selected(&status.name) && check_server_not_denied(host, status.name.as_str()).is_ok()
-    });
+    statuses
+        .retain(|status| servers.contains(&status.name) && is_usable(host, &status.name, context));
     let waited = statuses.into_iter().map(|status| WaitedServer {
         server: status.name.to_string(),
         status: status.status,
         error: status.error,
     });
     json_output(&waited.collect::<Vec<_>>())
+}
+
+/// Whether the request may use the server and no rule denies it.
+fn is_usable(host: &Host, server: &ServerName, context: &CallContext) -> bool {
+    context.servers.contains(server) && check_server_not_denied(host, server.as_str()).is_ok()
 }
 
 fn find_server(host: &Host, server: &str) -> ToolResult<ServerName> {

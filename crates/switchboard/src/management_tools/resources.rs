@@ -5,7 +5,8 @@ use switchboard_server::ToolResult;
 use switchboard_wire::mcp::Resource;
 use switchboard_wire::text::one_line;
 
-use super::{OptionalServer, json_output};
+use super::{OptionalServer, check_server_selected, json_output};
+use crate::call::CallContext;
 use crate::content::{Block, Output, sanitize};
 use crate::host::Host;
 use crate::query::ServerItem;
@@ -36,7 +37,6 @@ impl ListedResource {
         let Resource {
             uri,
             name,
-            title,
             description,
             mime_type,
             ..
@@ -44,7 +44,7 @@ impl ListedResource {
         let is_clean = sanitize(uri) == *uri && !uri.chars().any(char::is_control);
         is_clean.then(|| Self {
             uri: uri.clone(),
-            name: one_line(title.as_ref().unwrap_or(name), MAX_NAME_BYTES).into_owned(),
+            name: one_line(name, MAX_NAME_BYTES).into_owned(),
             mime_type: mime_type
                 .as_ref()
                 .map(|mime_type| one_line(mime_type, MAX_NAME_BYTES).into_owned()),
@@ -56,8 +56,13 @@ impl ListedResource {
     }
 }
 
-pub(super) async fn list(host: &Host, input: OptionalServer) -> ToolResult<Output> {
-    let listing = host.resources(input.server.as_deref()).await?;
+pub(super) async fn list(
+    host: &Host,
+    input: OptionalServer,
+    context: &CallContext,
+) -> ToolResult<Output> {
+    let server = input.server.as_deref();
+    let listing = host.resources_of(server, &context.servers).await?;
     let mut budget = host.state().limits.result_text_bytes;
     let (mut listed, mut skipped) = (Vec::new(), 0_usize);
     for resource in listing.items.iter().filter_map(ListedResource::new) {
@@ -70,21 +75,25 @@ pub(super) async fn list(host: &Host, input: OptionalServer) -> ToolResult<Outpu
             None => skipped += 1,
         }
     }
+    // Notes do not go into the text: it stays valid JSON.
+    let mut output = json_output(&listed)?;
     let errors = listing.errors.iter().map(ToString::to_string);
-    let mut notes: Vec<_> = errors
-        .chain(listing.notes.iter().map(ToString::to_string))
-        .collect();
+    let notes = errors.chain(listing.notes.iter().map(ToString::to_string));
+    output
+        .notes
+        .extend(notes.map(|note| sanitize(&note).into_owned()));
     if skipped > 0 {
-        notes.push(format!(
+        output.notes.push(format!(
             "{skipped} more resources were left out (limit `result_text_bytes`); ask for one server"
         ));
     }
-    Ok(with_notes(json_output(&listed)?, &notes))
+    Ok(output)
 }
 
 /// Appends each note as a separate block, so that the first block of the output stays valid JSON.
 fn with_notes(mut output: Output, notes: &[String]) -> Output {
-    let notes = notes.iter().map(|note| Block::text(format!("[{}]", sanitize(note))));
+    let notes = notes.iter();
+    let notes = notes.map(|note| Block::text(format!("[{}]", sanitize(note))));
     output.blocks.extend(notes);
     output
 }
@@ -95,7 +104,12 @@ pub(super) struct ReadInput {
     uri: String,
 }
 
-pub(super) async fn read(host: &Host, input: ReadInput) -> ToolResult<Output> {
+pub(super) async fn read(
+    host: &Host,
+    input: ReadInput,
+    context: &CallContext,
+) -> ToolResult<Output> {
+    check_server_selected(&input.server, context)?;
     let resource = host.read_resource(&input.server, &input.uri).await?;
     Ok(with_notes(json_output(&resource)?, &resource.notes))
 }

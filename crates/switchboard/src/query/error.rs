@@ -27,6 +27,9 @@ pub enum QueryError {
         /// The rule that denies the server.
         denial: Denial,
     },
+    /// The [context](crate::CallContext::servers) of the request does not include the server.
+    #[error("this request may not use server {0}")]
+    ServerNotSelected(ServerName),
     /// The server does not support this kind of query.
     #[error("server {server} does not support {what}")]
     UnsupportedCapability {

@@ -18,6 +18,7 @@ use switchboard_client::session::list_changes::ListChangeKind;
 use switchboard_client::session::pagination::Listing;
 use switchboard_client::session::{RequestError, SessionEnd};
 use switchboard_wire::mcp::ToolDefinition;
+use switchboard_wire::text::sanitize;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -195,6 +196,7 @@ impl Owner {
             Ok(slot) => slot,
             Err(step) => return step,
         };
+        self.setup.client.stage.set(ConnectStage::Open);
         self.publish(|state| state.phase = Phase::Starting);
         let started = Instant::now();
         let setup = Arc::clone(&self.setup);
@@ -281,7 +283,8 @@ impl Owner {
     /// Puts the tools into the catalog and into the server cache.
     fn publish_listing(&self, listing: Listing<ToolDefinition>) {
         for note in &listing.notes {
-            let (server, note) = (self.key.server.clone(), note.clone());
+            let server = self.key.server.clone();
+            let note = sanitize(note).into_owned();
             self.events.send(|| Event::ListingNoted { server, note });
         }
         self.listing_expiry.restart(listing.ttl());
@@ -507,6 +510,7 @@ async fn connect_and_list(
     let end = Instant::now() + setup.client.deadlines.startup;
     let mut live = slot.hold_during(Box::pin(setup.connect(end))).await?;
     let started = Instant::now();
+    setup.client.stage.set(ConnectStage::Listing);
     let listing = list_tools(setup, &live.session, end).await;
     live.attempt.listing = Some(started.elapsed());
     if let Err(RequestError::Lost { .. } | RequestError::UnknownSession) = &listing {

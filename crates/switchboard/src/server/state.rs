@@ -6,15 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_client::CurrentStage;
 use switchboard_client::auth::LoginRequired;
 use switchboard_client::session::Session;
 use switchboard_client::stderr::StderrTail;
 use switchboard_config::PendingReason;
 use switchboard_wire::mcp::ServerHello;
+use switchboard_wire::text::sanitize;
 use tokio::time::Instant;
 
 use crate::id::Generation;
-use crate::status::{ConnectAttempt, ConnectionStatus, ServerPhase};
+use crate::status::{ConnectAttempt, ConnectStage, ConnectionStatus, ServerPhase};
 
 /// Where a server is in its life cycle. [`ServerPhase`] is the public form without the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub(crate) struct State {
     pub(crate) connect_time: Option<Duration>,
     /// The progress of the last connection attempt.
     pub(crate) attempt: Option<ConnectAttempt>,
+    /// The stage of the connection attempt in progress.
+    pub(crate) stage: CurrentStage,
     /// Problems found in the last tool listing.
     pub(crate) notes: Arc<Vec<String>>,
     /// The last stderr lines of the child process. `None` if the server is not a child process.
@@ -115,6 +119,7 @@ impl State {
             error: None,
             connect_time: None,
             attempt: None,
+            stage: CurrentStage::default(),
             notes: Arc::default(),
             stderr: None,
         }
@@ -152,13 +157,15 @@ impl State {
         }
     }
 
-    /// Returns the error that the status shows.
+    /// Returns the error that the status shows. It can contain text of the server, which is
+    /// sanitized.
     pub(crate) fn error(&self) -> Option<String> {
-        match &self.phase {
-            Phase::Failed(failure) => Some(failure.error.clone()),
-            Phase::NeedsAuth(login) => Some(login.reason.clone()),
-            _ => self.error.clone(),
-        }
+        let error = match &self.phase {
+            Phase::Failed(failure) => &failure.error,
+            Phase::NeedsAuth(login) => &login.reason,
+            _ => self.error.as_ref()?,
+        };
+        Some(sanitize(error).into_owned())
     }
 
     /// Returns the description of the state that the status shows.
@@ -170,7 +177,11 @@ impl State {
             Phase::Dormant => Some("not started; the first call starts it".to_owned()),
             Phase::Off { reason } => Some(reason.clone()),
             Phase::Queued => Some("waiting for other servers to start".to_owned()),
-            Phase::Starting => Some("starting".to_owned()),
+            Phase::Starting => Some(match self.stage.get() {
+                ConnectStage::Handshake => "initializing".to_owned(),
+                ConnectStage::Listing => "listing tools".to_owned(),
+                _ => "connecting".to_owned(),
+            }),
             Phase::Ready => None,
             Phase::Lost => Some("the connection was lost".to_owned()),
             Phase::Retrying { attempt, at } => {

@@ -190,7 +190,7 @@ async fn lazy_server_starts_on_read() {
     let mut config = child(&script, "resources-lazy");
     config.lazy = true;
     let host = permissive().launch(launch("s", config)).start().unwrap();
-    host.wait_for(Readiness::All).await;
+    host.wait_for(Readiness::Settled).await;
     assert_eq!(
         host.server_details("s").unwrap().phase,
         switchboard::status::ServerPhase::Dormant
