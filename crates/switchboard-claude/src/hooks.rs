@@ -16,6 +16,7 @@
 //! });
 //! ```
 
+mod matcher_syntax;
 mod output;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use serde_json::{Map, Value, json};
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::Json;
 
+pub(crate) use matcher_syntax::check_matcher;
 pub use output::HookOutput;
 
 use crate::json_fields::Fields;
@@ -219,14 +221,21 @@ struct RegisteredHook {
 }
 
 impl Hooks {
+    /// The regular expressions of all matchers.
+    pub(crate) fn tool_patterns(&self) -> impl Iterator<Item = &str> {
+        let matchers = self.registered.iter().map(|hook| &hook.matcher);
+        matchers.filter_map(|matcher| matcher.tools.as_deref())
+    }
+
     /// Creates a set without hooks.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a hook: the CLI calls `callback` for each `event` that `matcher` selects. `matcher` is
-    /// [`HookMatcher::all`] or a regular expression for tool names. If the expression is invalid,
-    /// the CLI ignores the hook without an error.
+    /// [`HookMatcher::all`] or a regular expression for tool names. With an invalid expression,
+    /// starting the CLI fails with [`Error::InvalidInput`](crate::Error::InvalidInput), because the
+    /// CLI would ignore the hook.
     ///
     /// If a hook for [`HookEvent::PreToolUse`] panics, the tool is denied. If such a hook times
     /// out, a current CLI denies the tool, and an older CLI continues without the hook.

@@ -24,6 +24,7 @@ mod connection_parts;
 mod initialize_request;
 #[cfg(test)]
 mod tests;
+mod validate;
 mod values;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! MCP servers of a session: their configuration, the in-process ones, and the status that the CLI
 //! reports.
 
-mod always_load;
 mod config;
 mod in_process;
 mod manifest;
@@ -9,6 +8,7 @@ mod name_check;
 mod status;
 #[cfg(test)]
 mod tests;
+mod tool_list;
 
 pub use config::McpServerConfig;
 pub(crate) use config::millis;

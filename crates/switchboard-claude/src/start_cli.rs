@@ -37,6 +37,7 @@ pub(crate) async fn start_and_initialize(
 ) -> Result<InitializedCli, Error> {
     let names = options.servers.iter().map(|(name, _)| name.as_str());
     check_names(names).map_err(Error::InvalidInput)?;
+    options.validate().map_err(Error::InvalidInput)?;
     let (servers, notifications) =
         InProcessServers::new(options.in_process_servers(), options.call_timeout);
     let servers = servers.with_always_load(options.always_loaded_servers());

@@ -10,7 +10,7 @@ mod server;
 use std::error::Error;
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use switchboard::permission::{Action, Rule};
 use switchboard::{Host, Readiness};
 use switchboard_claude::{ContentBlock, Message, Options, query};
@@ -67,6 +67,17 @@ async fn call_on_host() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Formats a tool use as `[Tool use: add with arguments {a: 15, b: 27}]`.
+fn describe_tool_use(name: &str, input: &Value) -> String {
+    let tool = name.rsplit("__").next().unwrap_or(name);
+    let arguments = input.as_object().into_iter().flatten();
+    let arguments: Vec<_> = arguments
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    let arguments = arguments.join(", ");
+    format!("[Tool use: {tool} with arguments {{{arguments}}}]")
+}
+
 async fn query_claude(prompt: &str) -> Result<(), Box<dyn Error>> {
     let options = Options::new()
         .sdk_server("calc", calculator())
@@ -80,7 +91,7 @@ async fn query_claude(prompt: &str) -> Result<(), Box<dyn Error>> {
                     match block {
                         ContentBlock::Text(text) => println!("Claude: {}", text.text),
                         ContentBlock::ToolUse(tool_use) => {
-                            println!("[{} {}]", tool_use.name, tool_use.input);
+                            println!("{}", describe_tool_use(&tool_use.name, &tool_use.input));
                         }
                         _ => {}
                     }

@@ -12,6 +12,14 @@ struct Pair {
     b: f64,
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Division {
+    /// Dividend
+    a: f64,
+    /// Divisor (must not be zero)
+    b: f64,
+}
+
 #[derive(Serialize, JsonSchema)]
 struct CalculatorResult {
     result: f64,
@@ -20,13 +28,9 @@ struct CalculatorResult {
 pub(crate) fn calculator() -> InProcessServer {
     InProcessServer::new("calculator", "1.0")
         .tool("add", "Add two numbers", add)
-        .tool(
-            "subtract",
-            "Subtract the second number from the first",
-            subtract,
-        )
+        .tool("subtract", "Subtract two numbers", subtract)
         .tool("multiply", "Multiply two numbers", multiply)
-        .tool("divide", "Divide the first number by the second", divide)
+        .tool("divide", "Divide two numbers", divide)
 }
 
 async fn add(Pair { a, b }: Pair) -> ToolResult<CalculatorResult> {
@@ -41,9 +45,9 @@ async fn multiply(Pair { a, b }: Pair) -> ToolResult<CalculatorResult> {
     Ok(CalculatorResult { result: a * b })
 }
 
-async fn divide(Pair { a, b }: Pair) -> ToolResult<CalculatorResult> {
+async fn divide(Division { a, b }: Division) -> ToolResult<CalculatorResult> {
     if b == 0.0 {
-        return Err("division by zero".into());
+        return Err("Error: Division by zero".into());
     }
     Ok(CalculatorResult { result: a / b })
 }

@@ -371,3 +371,40 @@ async fn rules_apply_to_every_tool_use() {
     assert_eq!(decide("Bash").await, Value::Null);
     assert_eq!(decide("Write").await, Value::Null);
 }
+
+#[test]
+fn invalid_options_are_rejected() {
+    let hook = |pattern: &str| {
+        let hooks = Hooks::new().on(HookEvent::PreToolUse, pattern, |_| async {
+            HookOutput::default()
+        });
+        Options::new().hooks(hooks)
+    };
+    let cases = [
+        (
+            Options::new().env("A=B", "c"),
+            "invalid variable name \"A=B\" in `Options::env`: it must not be empty or contain `=` or NUL",
+        ),
+        (
+            Options::new().env("A", "b\0"),
+            "the value of the variable \"A\" in `Options::env` contains NUL",
+        ),
+        (
+            Options::new().max_turns(0),
+            "`Options::max_turns` must be at least 1",
+        ),
+        (
+            Options::new().max_budget_usd(f64::NAN),
+            "`Options::max_budget_usd` must be a positive number, not NaN",
+        ),
+        (
+            hook("mcp__(calc"),
+            "the hook matcher \"mcp__(calc\" is not a regular expression: `(` without `)`",
+        ),
+    ];
+    for (options, problem) in cases {
+        assert_eq!(options.validate(), Err(problem.to_owned()));
+    }
+    let valid = hook("mcp__.*").env("A", "b=c").max_turns(1);
+    assert_eq!(valid.validate(), Ok(()));
+}

@@ -5,7 +5,7 @@
 //! its messages in the order in which [`InProcessServers::message`] was called.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -18,7 +18,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{always_load, manifest};
+use super::tool_list::EncodedNames;
+use super::{manifest, tool_list};
 use crate::lenient_json;
 
 /// Capacity of the queue for notifications of all servers. When it is full, each server's forwarder
@@ -39,6 +40,7 @@ struct ConnectedServer {
     /// is dropped first: dropping the adapter ends the calls, which then check `replaced`.
     _cancel_replaced: DropGuard,
     replaced: CancellationToken,
+    encoded_names: Arc<EncodedNames>,
     instance: ServerInstance,
     adapter: JsonRpcAdapter,
     /// The task that forwards notifications of the server. It is aborted when the server is
@@ -89,20 +91,31 @@ impl InProcessServers {
         message: &RawValue,
     ) -> impl Future<Output = Json> + Send + use<> {
         let (id, method) = request_head(message).unzip();
-        let is_listing = method.is_some_and(|method| method == "tools/list");
-        let marks_tools = is_listing && self.always_loaded.contains(server);
+        let method = method.unwrap_or_default();
+        let is_listing = method == "tools/list";
+        let always_loaded = self.always_loaded.contains(server);
         let server = server.to_owned();
-        let sent = self.find(&server).map(|(adapter, replaced)| {
-            let message = lenient_json::replace_lone_surrogates(message.get());
-            (adapter.handle(&message), replaced)
+        let sent = self.find(&server).map(|(adapter, replaced, names)| {
+            let mut message = lenient_json::replace_lone_surrogates(message.get());
+            if method == "tools/call" {
+                message = names.decode(message);
+            }
+            (adapter.handle(&message), replaced, names)
         });
         async move {
-            let Some((response, replaced)) = sent else {
-                let reason = format!("Server '{server}' not found");
+            let Some((response, replaced, names)) = sent else {
+                let reason = format!("SDK MCP server \"{server}\" not found");
                 return error_response(id, ErrorObject::METHOD_NOT_FOUND, reason);
             };
             match response.await {
-                Some(response) if marks_tools => always_load::mark_response(response),
+                Some(response) if is_listing => {
+                    let Ok(mut response) = response.to_value() else {
+                        return response;
+                    };
+                    let tools = response.pointer_mut("/result/tools");
+                    prepare_tools(&server, tools, &names, always_loaded);
+                    Json::from(response)
+                }
                 Some(response) => response,
                 // The call ended because the server was replaced. Respond with an error: after an
                 // empty result, the CLI would wait minutes for the real response.
@@ -122,16 +135,25 @@ impl InProcessServers {
             let servers = self.lock();
             let servers = servers.iter();
             servers
-                .map(|(name, server)| (name.clone(), server.adapter.clone()))
+                .map(|(name, server)| {
+                    let names = Arc::clone(&server.encoded_names);
+                    (name.clone(), server.adapter.clone(), names)
+                })
                 .collect()
         };
-        let manifests = adapters.into_iter().map(|(name, adapter)| async move {
-            let mut manifest = manifest::request_manifest(&adapter).await?;
-            if self.always_loaded.contains(&name) {
-                always_load::mark_tools(manifest.pointer_mut("/toolsListResult/tools"));
-            }
-            Some((name, manifest))
-        });
+        let manifests = adapters
+            .into_iter()
+            .map(|(name, adapter, names)| async move {
+                let mut manifest = manifest::request_manifest(&adapter).await?;
+                if let Some(handshake) = manifest.get_mut("initializeResult")
+                    && let Ok(clean) = Json::from(&*handshake).sanitized().to_value()
+                {
+                    *handshake = clean;
+                }
+                let tools = manifest.pointer_mut("/toolsListResult/tools");
+                prepare_tools(&name, tools, &names, self.always_loaded.contains(&name));
+                Some((name, manifest))
+            });
         join_all(manifests).await.into_iter().flatten().collect()
     }
 
@@ -162,20 +184,38 @@ impl InProcessServers {
         ConnectedServer {
             _cancel_replaced: replaced.clone().drop_guard(),
             replaced,
+            encoded_names: Arc::default(),
             instance,
             adapter,
             _forwarder: forwarder,
         }
     }
 
-    fn find(&self, server: &str) -> Option<(JsonRpcAdapter, CancellationToken)> {
+    fn find(&self, server: &str) -> Option<(JsonRpcAdapter, CancellationToken, Arc<EncodedNames>)> {
         let servers = self.lock();
-        let found = servers.iter().find(|(name, _)| name == server);
-        found.map(|(_, server)| (server.adapter.clone(), server.replaced.clone()))
+        let (_, server) = servers.iter().find(|(name, _)| name == server)?;
+        Some((
+            server.adapter.clone(),
+            server.replaced.clone(),
+            Arc::clone(&server.encoded_names),
+        ))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(String, ConnectedServer)>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Prepares a list of tools for the CLI: encodes names, sanitizes texts, marks the tools.
+fn prepare_tools(
+    server: &str,
+    mut tools: Option<&mut Value>,
+    names: &EncodedNames,
+    always_loaded: bool,
+) {
+    names.encode(server, tools.as_deref_mut());
+    if always_loaded {
+        tool_list::mark_always_loaded(tools);
     }
 }
 

@@ -126,11 +126,13 @@ async fn unknown_server_is_an_error_response() {
     let (servers, _notifications) = two();
     let response = respond(&servers, "x", &call("who")).await;
     assert_eq!(
-        (&response["id"], &response["error"]["code"]),
-        (&json!(2), &json!(-32601))
+        response,
+        json!({
+            "jsonrpc": "2.0",
+            "id": 2,
+            "error": {"code": -32601, "message": "SDK MCP server \"x\" not found"},
+        })
     );
-    let text = response["error"]["message"].as_str().unwrap();
-    assert!(text.starts_with("Server 'x' not found"), "{text}");
 }
 
 #[tokio::test]
@@ -224,5 +226,71 @@ async fn always_loaded_tools_are_marked() {
         assert_eq!(listed["result"]["tools"][1]["_meta"], expected);
         let manifest = &manifests[name]["toolsListResult"];
         assert_eq!(manifest["tools"][1]["_meta"], expected);
+    }
+}
+
+/// A server with tools whose names a model cannot use and whose texts are hostile.
+struct OddTools;
+
+impl LocalServer for OddTools {
+    fn implementation(&self) -> Implementation {
+        Implementation::new("odd\u{202e}", "1\u{1b}[31m")
+    }
+
+    fn instructions(&self) -> Option<String> {
+        Some("be kind\u{200b}".to_owned())
+    }
+
+    fn tools(&self) -> Vec<ToolDefinition> {
+        let schema = json!({"type": "object", "title": "t\u{200b}"});
+        let tool = |name: &str| ToolDefinition::new(name, Json::from(&schema));
+        vec![
+            tool("read file").description("reads\u{1b}[31m"),
+            tool("plain"),
+        ]
+    }
+
+    fn call_tool<'a>(
+        &'a self,
+        call: LocalCall<'a>,
+    ) -> BoxFuture<'a, Result<CallToolResult, ErrorObject>> {
+        let name = call.tool.to_owned();
+        Box::pin(async move { Ok(CallToolResult::text(name)) })
+    }
+}
+
+#[tokio::test]
+async fn names_are_encoded_as_in_a_host_and_texts_are_sanitized() {
+    let host = switchboard::Host::builder()
+        .in_process_server("odd", OddTools)
+        .start()
+        .unwrap();
+    host.wait_for(switchboard::Readiness::All).await;
+    let wire_name = host.tools()[0].wire_name.to_string();
+    let encoded = wire_name.strip_prefix("mcp__odd__").unwrap();
+    host.shutdown().await;
+
+    let configured = vec![("odd".to_owned(), OddTools.into())];
+    let (servers, _notifications) = InProcessServers::new(configured, LIMIT);
+    let list = raw(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    let listed = respond(&servers, "odd", &list).await["result"]["tools"].clone();
+    let manifest = Value::Object(servers.manifests().await);
+    assert_eq!(manifest["odd"]["toolsListResult"]["tools"], listed);
+    let schema = json!({"type": "object", "title": "t"});
+    assert_eq!(
+        listed,
+        json!([
+            {"name": encoded, "description": "reads", "inputSchema": schema},
+            {"name": "plain", "inputSchema": schema},
+        ])
+    );
+    let handshake = manifest["odd"]["initializeResult"].to_string();
+    assert!(
+        !handshake.contains("\\u") && !handshake.contains(['\u{202e}', '\u{200b}']),
+        "{handshake}"
+    );
+    for (name, raw_name) in [(encoded, "read file"), ("plain", "plain")] {
+        let response = respond(&servers, "odd", &call(name)).await;
+        assert_eq!(response["result"]["content"][0]["text"], raw_name);
     }
 }
