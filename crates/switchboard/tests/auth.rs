@@ -353,7 +353,8 @@ async fn server_profile_connects_on_first_call() {
             .server_cache(SharedCache(Arc::clone(&cache)))
             .launch(launch("s", remote(&server)))
     };
-    let host = start(build()).await;
+    let host = build().start().unwrap();
+    host.wait_for(Readiness::Settled).await;
     assert_eq!(status(&host), ConnectionStatus::Pending);
     assert_eq!(tool_names(&host), [""; 0]);
     assert_eq!(server.requests(), []);

@@ -57,7 +57,7 @@ async fn lazy_server_is_started_by_call() {
 async fn json_contains_the_whole_result() {
     let result = json!({
         "content": [
-            {"type": "text", "text": "clean \u{1b}[31mred"},
+            {"type": "text", "text": "clean \u{1b}[31mred", "annotations": {"priority": 1}},
             {"type": "image", "data": "aGk=", "mimeType": "image/png"},
         ],
         "structuredContent": {"n": 1},
@@ -71,12 +71,12 @@ async fn json_contains_the_whole_result() {
         output.json(),
         json!({
             "content": [
-                {"type": "text", "text": "clean red"},
+                {"type": "text", "text": "clean red", "annotations": {"priority": 1}},
                 {"type": "image", "data": "aGk=", "mimeType": "image/png"},
             ],
             "structuredContent": {"n": 1},
             "isError": false,
-            "notes": [],
+            "notes": ["escape sequences or invisible characters were removed from block 1"],
         })
     );
     assert_snapshot!(cli.run(&["call", "mcp__ant__t", "--yes"]).await, @"
@@ -84,6 +84,8 @@ async fn json_contains_the_whole_result() {
         --- stdout
         clean red
         [image: image/png, 2 bytes]
+        --- stderr
+        note: escape sequences or invisible characters were removed from block 1
         ");
 }
 

@@ -38,4 +38,5 @@ mod tools;
 mod trace;
 mod trust;
 mod untrusted_clones;
+mod untrusted_text;
 mod watch;

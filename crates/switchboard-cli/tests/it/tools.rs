@@ -94,7 +94,7 @@ async fn json_contains_tool_definition() {
             "server": "ant",
             "tool": "search",
             "title": "Search",
-            "description": search_tool()["description"],
+            "description": "Finds things.\n\nSecond paragraph.",
             "inputSchema": search_tool()["inputSchema"],
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
             "available": true,
