@@ -18,7 +18,7 @@ pub use credential::Credential;
 #[doc(hidden)]
 pub use credential::secrets_in_header;
 #[doc(hidden)]
-pub use layers::{RedactingProvider, WithStaticHeaders};
+pub use layers::{ForPrincipal, RedactingProvider, WithStaticHeaders};
 pub use login_required::LoginRequired;
 #[doc(hidden)]
 pub use static_headers::is_protocol_header;
@@ -66,9 +66,20 @@ pub trait AuthProvider: Send + Sync + 'static {
     /// transport sends the request again with another credential. Called at most three times per
     /// request.
     fn refused<'a>(&'a self, refusal: AuthRefusal<'a>) -> BoxFuture<'a, AuthVerdict>;
+
+    /// Whether different principals get different credentials. If `true`, a host opens a session of
+    /// its own for every principal, so that principals never share a session or a listing. The
+    /// default is `false`: all principals share one session.
+    fn depends_on_principal(&self) -> bool {
+        false
+    }
 }
 
-/// What a provider needs to choose a credential: the server that the request is sent to.
+/// The principal of a program with a single user, and of requests that no principal made.
+pub const DEFAULT_PRINCIPAL: &str = "default";
+
+/// What a provider needs to choose a credential: the server that the request is sent to, and on
+/// whose behalf.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AuthRequest<'a> {
@@ -76,12 +87,25 @@ pub struct AuthRequest<'a> {
     pub server: &'a ServerName,
     /// URL of the server.
     pub url: &'a str,
+    /// The principal whose session sends the request. Always [`DEFAULT_PRINCIPAL`] if
+    /// [`AuthProvider::depends_on_principal`] is `false`.
+    pub principal: &'a str,
 }
 
 impl<'a> AuthRequest<'a> {
-    /// Describes a request to the server `server` at `url`.
+    /// Describes a request of the default principal to the server `server` at `url`.
     pub fn new(server: &'a ServerName, url: &'a str) -> Self {
-        Self { server, url }
+        Self {
+            server,
+            url,
+            principal: DEFAULT_PRINCIPAL,
+        }
+    }
+
+    /// Sets the principal.
+    pub fn for_principal(mut self, principal: &'a str) -> Self {
+        self.principal = principal;
+        self
     }
 }
 
@@ -101,6 +125,8 @@ pub struct AuthRefusal<'a> {
     pub credential: &'a Credential,
     /// How often the server rejected this request before; 0 for the first rejection.
     pub previous_refusals: u32,
+    /// The principal of the rejected request, as in [`AuthRequest`].
+    pub principal: &'a str,
 }
 
 impl<'a> AuthRefusal<'a> {
@@ -117,7 +143,14 @@ impl<'a> AuthRefusal<'a> {
             challenge,
             credential,
             previous_refusals: 0,
+            principal: DEFAULT_PRINCIPAL,
         }
+    }
+
+    /// Sets the principal.
+    pub fn for_principal(mut self, principal: &'a str) -> Self {
+        self.principal = principal;
+        self
     }
 
     /// Sets `previous_refusals`, the number of earlier rejections of the same request.

@@ -83,6 +83,7 @@ impl From<ServerInstance> for Endpoint {
 
 /// Everything that connections to one server need besides the [`Endpoint`]. A reconnect uses the
 /// same context again.
+#[derive(Clone)]
 pub struct ClientContext {
     /// Settings, limits and handlers of the sessions with this server.
     pub session: SessionContext,

@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use switchboard_client::auth::DEFAULT_PRINCIPAL;
 pub use switchboard_wire::id::{ServerName, ToolId, ToolName, WireName};
 
 macro_rules! text_id {
@@ -76,7 +77,7 @@ text_id! {
 
 impl Default for Principal {
     fn default() -> Self {
-        Self(Text::Static("default"))
+        Self(Text::Static(DEFAULT_PRINCIPAL))
     }
 }
 

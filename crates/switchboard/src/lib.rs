@@ -116,7 +116,7 @@ pub mod auth {
 
     pub use switchboard_client::auth::{
         AuthError, AuthProvider, AuthRefusal, AuthRequest, AuthVerdict, Bearer, Challenge,
-        ChallengeScheme, Credential, StaticHeaders,
+        ChallengeScheme, Credential, DEFAULT_PRINCIPAL, StaticHeaders,
     };
 }
 

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 
 pub use error::QueryError;
 
-use crate::call_context::ServerSelection;
+use crate::call_context::{CallContext, ServerSelection};
 use crate::content::RenderedResource;
 use crate::host_state::HostState;
 use crate::id::{ServerName, ToolName, WireName};
@@ -139,6 +139,19 @@ impl HostState {
         server.ok_or_else(|| QueryError::UnknownServer(name.to_owned()))
     }
 
+    /// Looks up the server that a request uses: the session of its principal. Fails if the request
+    /// may not use the server.
+    pub(crate) fn query_server_for(
+        &self,
+        name: &str,
+        context: &CallContext,
+    ) -> Result<Arc<ServerHandle>, QueryError> {
+        let server = self.query_server(name)?;
+        check_selected(&server.settings().name, &context.servers)?;
+        let server = server.for_principal(&context.principal);
+        server.map_err(QueryError::Unavailable)
+    }
+
     /// Fails if a rule denies all tools of the server. Such a rule also denies queries.
     pub(crate) fn check_server_not_denied(&self, server: &ServerName) -> Result<(), QueryError> {
         match self.policy().server_denial(server) {
@@ -218,9 +231,10 @@ impl HostState {
         &self,
         server: &str,
         uri: &str,
+        context: &CallContext,
     ) -> Result<ReadResourceResult, QueryError> {
         check_uri(uri)?;
-        let server = self.query_server(server)?;
+        let server = self.query_server_for(server, context)?;
         self.require_capability(&server, "resources", |capabilities| capabilities.resources)
             .await?;
         let max_blocks = self.limits.content_blocks;

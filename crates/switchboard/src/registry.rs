@@ -23,7 +23,8 @@ use switchboard_wire::naming::PREFIX;
 use switchboard_wire::schema::{CompiledSchema, Validation};
 use switchboard_wire::sync::lock;
 
-use crate::call::{CallContext, ServerSelection, arguments_object, join_violations};
+use crate::call::{CallContext, arguments_object, join_violations};
+use crate::catalog::CatalogTool;
 use crate::content::{Output, sanitize};
 use crate::host::Host;
 use crate::id::{ServerName, ToolId, WireName};
@@ -104,13 +105,13 @@ pub trait ToolExecutor: Send + Sync {
 impl ToolExecutor for Host {
     fn definitions(&self) -> Vec<ToolSpec> {
         self.request_discovery();
-        mcp_tools(self, &ServerSelection::All)
+        mcp_tools(self, &CallContext::default())
     }
 
     fn definitions_for<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Vec<ToolSpec>> {
         Box::pin(async move {
-            self.discover(&context.servers).await;
-            mcp_tools(self, &context.servers)
+            self.discover(context).await;
+            mcp_tools(self, context)
         })
     }
 
@@ -127,21 +128,38 @@ impl ToolExecutor for Host {
     }
 }
 
-/// Describes the MCP tools of the selected servers, in the order of the catalog.
-fn mcp_tools(host: &Host, servers: &ServerSelection) -> Vec<ToolSpec> {
+/// Describes the MCP tools that a request may use, in the order of the servers.
+fn mcp_tools(host: &Host, context: &CallContext) -> Vec<ToolSpec> {
+    let separate = host.separate_servers(context);
     let catalog = host.catalog();
-    let tools = catalog.tools().iter();
-    let selected = tools.filter(|tool| servers.contains(&tool.id.server));
-    let specs = selected.map(|tool| {
-        let definition = &tool.definition;
-        ToolSpec::new(
-            tool.wire_name.as_str(),
-            definition.description.as_deref().unwrap_or_default(),
-            &definition.input_schema,
-            ToolSource::Mcp,
-        )
-    });
-    specs.collect()
+    if separate.is_empty() {
+        let tools = catalog.tools().iter();
+        let selected = tools.filter(|tool| context.servers.contains(&tool.id.server));
+        return selected.map(|tool| mcp_tool(tool)).collect();
+    }
+    // Some servers have a session of this principal, with a catalog of its own.
+    let servers = host.state().servers_in_order();
+    let names = servers.iter().map(|server| &server.settings().name);
+    let mut specs = Vec::new();
+    for name in names.filter(|name| context.servers.contains(name)) {
+        match separate.get(name) {
+            Some(server) => {
+                specs.extend(server.catalog().tools_of(name).map(|tool| mcp_tool(tool)));
+            }
+            None => specs.extend(catalog.tools_of(name).map(|tool| mcp_tool(tool))),
+        }
+    }
+    specs
+}
+
+fn mcp_tool(tool: &CatalogTool) -> ToolSpec {
+    let definition = &tool.definition;
+    ToolSpec::new(
+        tool.wire_name.as_str(),
+        definition.description.as_deref().unwrap_or_default(),
+        &definition.input_schema,
+        ToolSource::Mcp,
+    )
 }
 
 /// The local tools of an embedding program and the MCP tools of a host.

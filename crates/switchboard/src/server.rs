@@ -14,6 +14,7 @@ pub(crate) mod environment;
 mod launch;
 pub(crate) mod listing_cache;
 pub(crate) mod owner;
+mod principals;
 pub(crate) mod retry_slots;
 pub(crate) mod sdk_servers;
 pub(crate) mod start_slots;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use switchboard_client::session::Session;
 use switchboard_client::stderr::StderrTail;
 use switchboard_config::{MaskedEntry, Scope};
@@ -37,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, CatalogPublisher, ServerKey};
 use crate::event::EventSink;
-use crate::id::ServerName;
+use crate::id::{Principal, ServerName};
 use crate::status::{
     ServerDetails, ServerPhase, ServerStatus, ToolSummary, TransportKind, Unavailable,
 };
@@ -45,6 +46,7 @@ use backoff::Backoff;
 use connect::ConnectSetup;
 use listing_cache::ListingCaches;
 use owner::{Order, Owner, RefreshReply};
+use principals::PrincipalHandles;
 use start_slots::StartRequest;
 use state::{Phase, State};
 use tool_listing_refresh::ListingExpiry;
@@ -113,6 +115,10 @@ pub(crate) struct ServerHandle {
     reserved_slots: CachePadded<Semaphore>,
     listing_expiry: Arc<ListingExpiry>,
     listing_caches: ListingCaches,
+    /// The catalog that has the tools of this server: that of the host, or that of one principal.
+    catalog: Arc<CatalogPublisher>,
+    /// The handles of further principals. `None` if all principals share the session.
+    principals: Option<PrincipalHandles>,
     /// Whether the server began dormant and without a cached tool list. Its tools are then unknown
     /// until its first session.
     tools_unknown: bool,
@@ -148,12 +154,13 @@ impl ServerHandle {
         let stop = setup.stop.clone();
         let tasks = setup.client.tasks.clone();
         let listing_expiry = Arc::new(ListingExpiry::new());
+        let setup = Arc::new(setup);
         let owner = Owner {
             key: settings.key(),
-            setup: Arc::new(setup),
+            setup: Arc::clone(&setup),
             orders: inbox,
             state: publisher,
-            catalog,
+            catalog: Arc::clone(&catalog),
             events,
             listing_expiry: Arc::clone(&listing_expiry),
             backoff,
@@ -173,10 +180,77 @@ impl ServerHandle {
             reserved_slots: CachePadded(Semaphore::new(CALLS_BEYOND_HOST_LIMIT)),
             listing_expiry,
             listing_caches: ListingCaches::default(),
+            catalog,
+            principals: None,
             tools_unknown: initial.tools_unknown,
             discovery_requested: AtomicBool::new(false),
             stop,
         }
+    }
+
+    /// Spawns the owner of a server of the host. If its credentials depend on the principal, the
+    /// handle also spawns and owns the handles of further principals.
+    pub(crate) fn spawn_for_host(
+        settings: ServerSettings,
+        setup: ConnectSetup,
+        initial: InitialState,
+        backoff: Backoff,
+        catalog: Arc<CatalogPublisher>,
+        events: EventSink,
+        default_max_calls: usize,
+    ) -> Self {
+        let principals = setup.endpoint.depends_on_principal();
+        let principals = principals.then(|| PrincipalHandles {
+            settings: settings.clone(),
+            setup: Arc::new(setup.clone()),
+            backoff: backoff.clone(),
+            default_max_calls,
+            by_principal: Arc::default(),
+        });
+        let handle = Self::spawn(
+            settings,
+            setup,
+            initial,
+            backoff,
+            catalog,
+            events,
+            default_max_calls,
+        );
+        Self {
+            principals,
+            ..handle
+        }
+    }
+
+    /// Whether this principal has a session of its own.
+    pub(crate) fn is_separate_for(&self, principal: &Principal) -> bool {
+        self.principals.is_some() && *principal != Principal::default()
+    }
+
+    /// Returns the handle whose session this principal uses: its own one if the credentials depend
+    /// on the principal, otherwise this one. Fails if too many principals use the server.
+    pub(crate) fn for_principal(
+        self: &Arc<Self>,
+        principal: &Principal,
+    ) -> Result<Arc<Self>, Unavailable> {
+        match &self.principals {
+            Some(handles) if *principal != Principal::default() => handles.handle(principal),
+            _ => Ok(Arc::clone(self)),
+        }
+    }
+
+    /// Whether `other` is this handle, or the handle of a principal that this handle owns.
+    pub(crate) fn is_same_or_owns(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+            || self
+                .principals
+                .as_ref()
+                .is_some_and(|handles| handles.contains(other))
+    }
+
+    /// The snapshot of the catalog that has the tools of this server.
+    pub(crate) fn catalog(&self) -> Guard<Arc<Catalog>> {
+        self.catalog.current()
     }
 
     pub(crate) fn listing_caches(&self) -> &ListingCaches {

@@ -35,7 +35,7 @@ pub use request::{Watch, WatchError, WatchKind, WatchRequest, WatchTarget};
 pub(crate) use table::WatchTable;
 
 use crate::host_state::HostState;
-use crate::query::{QueryError, check_selected, check_uri};
+use crate::query::{QueryError, check_uri};
 use request::MIN_INTERVAL;
 use table::WatchSpec;
 use task::WatchTask;
@@ -53,9 +53,8 @@ pub(crate) async fn start_watch(
     if request.interval < MIN_INTERVAL {
         return Err(WatchError::IntervalTooShort(request.interval));
     }
-    let server = host.query_server(&request.server)?;
+    let server = host.query_server_for(&request.server, &request.context)?;
     let server = server.settings().name.clone();
-    check_selected(&server, &request.context.servers)?;
     if let WatchTarget::Resource { uri } = &request.target {
         check_uri(uri)?;
     }
@@ -91,12 +90,12 @@ pub(crate) async fn start_watch(
 /// Rejects an unavailable server, an unknown tool, and arguments that violate the schema of the
 /// tool.
 async fn check_target(host: &HostState, spec: &WatchSpec) -> Result<(), WatchError> {
-    let server = host.query_server(spec.server.as_str())?;
+    let server = host.query_server_for(spec.server.as_str(), &spec.context)?;
     host.query_session(&server).await?;
     let WatchTarget::Tool { name, arguments } = &spec.target else {
         return Ok(());
     };
-    let catalog = host.catalog();
+    let catalog = server.catalog();
     let mut tools = catalog.tools_of(&spec.server);
     if let Some(tool) = tools.find(|tool| tool.id.tool == *name) {
         let arguments = Value::Object(arguments.clone());

@@ -1,6 +1,6 @@
 //! Providers that wrap another provider. [`WithStaticHeaders`] adds static headers to the
 //! credentials of the other provider. [`RedactingProvider`] adds these credentials to a redactor,
-//! which masks them in output.
+//! which masks them in output. [`ForPrincipal`] requests the credentials of one principal.
 
 use std::sync::{Arc, Mutex};
 
@@ -35,6 +35,10 @@ impl AuthProvider for WithStaticHeaders {
 
     fn refused<'a>(&'a self, refusal: AuthRefusal<'a>) -> BoxFuture<'a, AuthVerdict> {
         self.provider.refused(refusal)
+    }
+
+    fn depends_on_principal(&self) -> bool {
+        self.provider.depends_on_principal()
     }
 }
 
@@ -82,5 +86,37 @@ impl AuthProvider for RedactingProvider {
 
     fn refused<'a>(&'a self, refusal: AuthRefusal<'a>) -> BoxFuture<'a, AuthVerdict> {
         self.provider.refused(refusal)
+    }
+
+    fn depends_on_principal(&self) -> bool {
+        self.provider.depends_on_principal()
+    }
+}
+
+/// Asks another provider for the credentials of one principal.
+#[derive(Debug)]
+pub struct ForPrincipal {
+    /// The provider of the credentials of all principals.
+    pub provider: Arc<dyn AuthProvider>,
+    /// The principal.
+    pub principal: String,
+}
+
+impl AuthProvider for ForPrincipal {
+    fn credential<'a>(
+        &'a self,
+        request: AuthRequest<'a>,
+    ) -> BoxFuture<'a, Result<Credential, AuthError>> {
+        self.provider
+            .credential(request.for_principal(&self.principal))
+    }
+
+    fn refused<'a>(&'a self, refusal: AuthRefusal<'a>) -> BoxFuture<'a, AuthVerdict> {
+        self.provider
+            .refused(refusal.for_principal(&self.principal))
+    }
+
+    fn depends_on_principal(&self) -> bool {
+        true
     }
 }

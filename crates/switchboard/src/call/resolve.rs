@@ -10,7 +10,7 @@ use switchboard_wire::mcp::TaskSupport;
 use tokio::time::{Instant, timeout_at};
 
 use super::{CallContext, CallError};
-use crate::catalog::CatalogTool;
+use crate::catalog::{Catalog, CatalogTool};
 use crate::host_state::HostState;
 use crate::id::Revision;
 use crate::server::ServerHandle;
@@ -56,20 +56,50 @@ pub(super) async fn resolve(
 ) -> Result<ResolvedTool, CallError> {
     if let Some(target) = lookup(host, wire_name) {
         check_selected(&target.server, wire_name, context)?;
+        if target.server.is_separate_for(&context.principal) {
+            return Box::pin(resolve_for_principal(&target.server, wire_name, context)).await;
+        }
         return Ok(target);
     }
     let Some(server) = host.server_for_wire_name(wire_name) else {
-        return Err(unknown_tool(host, wire_name, context));
+        return Err(unknown_tool(&host.catalog(), wire_name, context));
     };
     check_selected(&server, wire_name, context)?;
+    if server.is_separate_for(&context.principal) {
+        return Box::pin(resolve_for_principal(&server, wire_name, context)).await;
+    }
     let until = context.deadline;
     let until = until.unwrap_or_else(|| Instant::now() + NO_DEADLINE);
     let state = wait_until_started(&server, until).await;
     match lookup(host, wire_name) {
         Some(target) => Ok(target),
         None if state.session.is_some() && state.enabled => {
-            Err(unknown_tool(host, wire_name, context))
+            Err(unknown_tool(&host.catalog(), wire_name, context))
         }
+        None => Err(CallError::Unavailable(server.unavailable(&state))),
+    }
+}
+
+/// Finds the tool in the catalog of a principal that has its own session with the server. Opens the
+/// session if there is none.
+async fn resolve_for_principal(
+    server: &Arc<ServerHandle>,
+    wire_name: &str,
+    context: &CallContext,
+) -> Result<ResolvedTool, CallError> {
+    let server = server.for_principal(&context.principal);
+    let server = server.map_err(CallError::Unavailable)?;
+    let until = context.deadline;
+    let until = until.unwrap_or_else(|| Instant::now() + NO_DEADLINE);
+    let state = wait_until_started(&server, until).await;
+    let catalog = server.catalog();
+    match catalog.get(wire_name) {
+        Some(tool) => Ok(ResolvedTool {
+            revision: catalog.revision(),
+            tool: Arc::clone(tool),
+            server: Arc::clone(&server),
+        }),
+        None if state.session.is_some() => Err(unknown_tool(&catalog, wire_name, context)),
         None => Err(CallError::Unavailable(server.unavailable(&state))),
     }
 }
@@ -109,17 +139,15 @@ pub(super) fn check_unchanged(host: &HostState, target: &ResolvedTool) -> Result
         tool,
         server,
     } = target;
-    if host.catalog().revision() == *revision {
+    let catalog = server.catalog();
+    if catalog.revision() == *revision {
         return Ok(());
     }
-    match lookup(host, tool.wire_name.as_str()) {
-        Some(now)
-            if now.tool.id == tool.id
-                && now.tool.definition == tool.definition
-                && Arc::ptr_eq(&now.server, server) =>
-        {
-            Ok(())
-        }
+    let is_current = host
+        .server(&tool.id.server)
+        .is_some_and(|now| now.is_same_or_owns(server));
+    match catalog.get(tool.wire_name.as_str()) {
+        Some(now) if now.id == tool.id && now.definition == tool.definition && is_current => Ok(()),
         _ => Err(CallError::ToolChanged {
             tool: tool.id.clone(),
         }),
@@ -137,8 +165,7 @@ fn lookup(host: &HostState, wire_name: &str) -> Option<ResolvedTool> {
     })
 }
 
-fn unknown_tool(host: &HostState, wire_name: &str, context: &CallContext) -> CallError {
-    let catalog = host.catalog();
+fn unknown_tool(catalog: &Catalog, wire_name: &str, context: &CallContext) -> CallError {
     let names: Vec<_> = catalog
         .tools()
         .iter()

@@ -152,6 +152,12 @@ pub(crate) struct CatalogPublisher {
     events: EventSink,
 }
 
+impl std::fmt::Debug for CatalogPublisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CatalogPublisher").finish_non_exhaustive()
+    }
+}
+
 impl CatalogPublisher {
     pub(crate) fn new(events: EventSink) -> Self {
         Self {

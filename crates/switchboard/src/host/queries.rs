@@ -20,12 +20,12 @@ use switchboard_wire::mcp::{
 };
 
 use super::Host;
-use crate::call_context::ServerSelection;
+use crate::call_context::CallContext;
 use crate::content::{RenderedPrompt, RenderedResource, render_prompt, render_resource};
 use crate::mention;
 use crate::query::{
     CompletionTarget, Listing, ListingNote, MentionedResource, QueryError, RefreshOutcome,
-    ServerItem, check_selected, deadline_at,
+    ServerItem, deadline_at,
 };
 use crate::server::ServerHandle;
 use crate::server::listing_cache::{ListingCache, ListingCaches, SharedItems};
@@ -37,17 +37,27 @@ impl Host {
     /// Lists the resources of one server, or of all connected servers.
     #[doc(alias = "list_all_resources")]
     pub async fn resources(&self, server: Option<&str>) -> Result<Listing<Resource>, QueryError> {
-        self.resources_of(server, &ServerSelection::All).await
+        self.resources_of(server, &CallContext::default()).await
     }
 
-    /// Lists the resources of one server, or of all connected servers in `selection`.
+    /// Lists the resources of one server, or of all connected servers that a request may use.
     pub(crate) async fn resources_of(
         &self,
         server: Option<&str>,
-        selection: &ServerSelection,
+        context: &CallContext,
     ) -> Result<Listing<Resource>, QueryError> {
-        self.list(server, selection, |caches| &caches.resources)
-            .await
+        self.list(server, context, |caches| &caches.resources).await
+    }
+
+    /// Reads a resource for a request and renders it for a model.
+    pub(crate) async fn read_resource_of(
+        &self,
+        server: &str,
+        uri: &str,
+        context: &CallContext,
+    ) -> Result<RenderedResource, QueryError> {
+        let result = self.state().read_resource(server, uri, context).await?;
+        Ok(self.render_resource(result).await)
     }
 
     /// Lists the resource templates of one server, or of all connected servers.
@@ -55,14 +65,14 @@ impl Host {
         &self,
         server: Option<&str>,
     ) -> Result<Listing<ResourceTemplate>, QueryError> {
-        let all = &ServerSelection::All;
+        let all = &CallContext::default();
         self.list(server, all, |caches| &caches.templates).await
     }
 
     /// Lists the prompts of one server, or of all connected servers.
     #[doc(alias = "list_all_prompts")]
     pub async fn prompts(&self, server: Option<&str>) -> Result<Listing<Prompt>, QueryError> {
-        let all = &ServerSelection::All;
+        let all = &CallContext::default();
         self.list(server, all, |caches| &caches.prompts).await
     }
 
@@ -98,7 +108,8 @@ impl Host {
         server: &str,
         uri: &str,
     ) -> Result<ReadResourceResult, QueryError> {
-        self.state().read_resource(server, uri).await
+        let context = CallContext::default();
+        self.state().read_resource(server, uri, &context).await
     }
 
     /// Reads the resources that `text` mentions as `@server:uri`. Mentions after the first 64 are
@@ -251,28 +262,35 @@ impl Host {
     /// Requests the tool list of a server now, even if the server has not reported a change.
     /// Returns after the catalog was updated. A lazy server whose tools are not known is started.
     pub async fn refresh_tools(&self, server: &str) -> Result<RefreshOutcome, QueryError> {
+        let server = self.state().query_server(server)?;
+        self.refresh_tools_of(&server).await
+    }
+
+    pub(crate) async fn refresh_tools_of(
+        &self,
+        server: &Arc<ServerHandle>,
+    ) -> Result<RefreshOutcome, QueryError> {
         let state = self.state();
-        let server = state.query_server(server)?;
         state.check_server_not_denied(&server.settings().name)?;
         if server.is_undiscovered() {
             // The first listing is part of the connection attempt.
-            state.query_session(&server).await?;
+            state.query_session(server).await?;
             return Ok(RefreshOutcome::Refreshed);
         }
         match server.refresh_tools().await {
             None => Ok(RefreshOutcome::NotConnected),
             Some(Ok(())) => Ok(RefreshOutcome::Refreshed),
-            Some(Err(error)) => Err(state.query_error(&server, error, state.deadlines.startup)),
+            Some(Err(error)) => Err(state.query_error(server, error, state.deadlines.startup)),
         }
     }
 
-    /// Lists the items of one server, or of all connected servers in `selection`. Without `server`,
-    /// the error of a server goes to [`Listing::errors`], and the items of the other servers are
-    /// returned.
+    /// Lists the items of one server, or of all connected servers that a request may use. Without
+    /// `server`, the error of a server goes to [`Listing::errors`], and the items of the other
+    /// servers are returned.
     async fn list<T: ListItem>(
         &self,
         server: Option<&str>,
-        selection: &ServerSelection,
+        context: &CallContext,
         cache: fn(&ListingCaches) -> &ListingCache<T>,
     ) -> Result<Listing<T>, QueryError> {
         let state = self.state();
@@ -282,8 +300,7 @@ impl Host {
             errors: Vec::new(),
         };
         if let Some(server) = server {
-            let server = state.query_server(server)?;
-            check_selected(&server.settings().name, selection)?;
+            let server = state.query_server_for(server, context)?;
             let items = self.cached_listing(&server, cache).await?;
             listing.add(&server, &items);
             return Ok(listing);
@@ -291,8 +308,11 @@ impl Host {
         let servers = state.servers_in_order();
         let selected = servers
             .iter()
-            .filter(|server| selection.contains(&server.settings().name));
-        let connected = selected.filter(|server| {
+            .filter(|server| context.servers.contains(&server.settings().name));
+        let servers: Vec<_> = selected
+            .filter_map(|server| server.for_principal(&context.principal).ok())
+            .collect();
+        let connected = servers.iter().filter(|server| {
             let session = server.session().filter(|_| server.state().enabled);
             session.is_some_and(|session| T::is_offered(&session.capabilities()))
                 && state

@@ -369,7 +369,7 @@ impl ServerSpec {
             retry_slots: Arc::clone(&host.retry_slots),
             start_slots: Arc::clone(&host.start_slots),
         };
-        Arc::new(ServerHandle::spawn(
+        Arc::new(ServerHandle::spawn_for_host(
             self.settings,
             setup,
             InitialState {

@@ -17,7 +17,7 @@ use switchboard_wire::sync::lock;
 use super::reconcile::{FileEntry, diff_servers};
 use super::server_spec::ServerSpec;
 use super::{Host, HostInner};
-use crate::call_context::ServerSelection;
+use crate::call_context::CallContext;
 use crate::catalog::CatalogTool;
 use crate::host_state::ServerHandles;
 use crate::id::ServerName;
@@ -181,14 +181,33 @@ impl Host {
 
     /// Starts the selected servers whose tools are not known yet, and waits until they are settled,
     /// at most for the startup timeout.
-    pub(crate) async fn discover(&self, selection: &ServerSelection) {
-        let mut servers = self.state().servers_in_order();
-        servers.retain(|server| {
-            selection.contains(&server.settings().name) && self.may_discover(server)
+    pub(crate) async fn discover(&self, context: &CallContext) {
+        let servers = self.state().servers_in_order();
+        let selected = servers.iter().filter(|server| {
+            context.servers.contains(&server.settings().name) && self.may_discover(server)
         });
+        // If too many principals use a server, its tools are missing in the listing.
+        let servers = selected.filter_map(|server| server.for_principal(&context.principal).ok());
+        let servers: Vec<_> = servers.collect();
         let discovered = join_all(servers.iter().map(|server| server.discover()));
         // After the timeout, the catalog has the tools of the servers that answered in time.
         let _ = tokio::time::timeout(self.state().deadlines.startup, discovered).await;
+    }
+
+    /// The servers with which the principal of the request has a session of its own.
+    pub(crate) fn separate_servers(
+        &self,
+        context: &CallContext,
+    ) -> BTreeMap<ServerName, Arc<ServerHandle>> {
+        let servers = self.state().servers();
+        let principal = &context.principal;
+        let separate = servers
+            .values()
+            .filter(|server| server.is_separate_for(principal));
+        let handles = separate.filter_map(|server| server.for_principal(principal).ok());
+        handles
+            .map(|server| (server.settings().name.clone(), server))
+            .collect()
     }
 
     /// Starts the servers whose tools are not known yet, without waiting.

@@ -10,9 +10,10 @@ use switchboard_server::{ToolError, ToolResult};
 use super::{OptionalServer, check_server_not_denied, check_server_selected, json_output};
 use crate::call::CallContext;
 use crate::content::Output;
-use crate::host::{Host, Readiness};
+use crate::host::Host;
 use crate::id::{ServerName, WireName};
 use crate::query::RefreshOutcome;
+use crate::server::ServerHandle;
 use crate::status::ConnectionStatus;
 
 /// The timeout of `WaitForMcpServers` if the model sets none.
@@ -60,11 +61,18 @@ pub(super) async fn refresh(
             all.filter(|name| is_usable(host, name, context)).collect()
         }
     };
-    let refreshed = join_all(servers.iter().map(|server| refresh_server(host, server))).await;
+    let refreshed = servers
+        .iter()
+        .map(|server| refresh_server(host, server, context));
+    let refreshed = join_all(refreshed).await;
     json_output(&refreshed)
 }
 
-async fn refresh_server(host: &Host, server: &ServerName) -> RefreshedServer {
+async fn refresh_server(
+    host: &Host,
+    server: &ServerName,
+    context: &CallContext,
+) -> RefreshedServer {
     let mut refreshed = RefreshedServer {
         server: server.to_string(),
         status: RefreshStatus::NotConnected,
@@ -73,10 +81,18 @@ async fn refresh_server(host: &Host, server: &ServerName) -> RefreshedServer {
         removed: None,
         error: None,
     };
-    let before = tool_names(host, server);
-    match host.refresh_tools(server.as_str()).await {
+    let handle = match host.state().query_server_for(server.as_str(), context) {
+        Ok(handle) => handle,
+        Err(error) => {
+            refreshed.status = RefreshStatus::Error;
+            refreshed.error = Some(error.to_string());
+            return refreshed;
+        }
+    };
+    let before = tool_names(&handle);
+    match host.refresh_tools_of(&handle).await {
         Ok(RefreshOutcome::Refreshed) => {
-            let after = tool_names(host, server);
+            let after = tool_names(&handle);
             refreshed.status = RefreshStatus::Refreshed;
             refreshed.tool_count = Some(after.len());
             refreshed.added = Some(after.difference(&before).cloned().collect());
@@ -91,9 +107,9 @@ async fn refresh_server(host: &Host, server: &ServerName) -> RefreshedServer {
     refreshed
 }
 
-fn tool_names(host: &Host, server: &ServerName) -> BTreeSet<WireName> {
-    let catalog = host.catalog();
-    let tools = catalog.tools_of(server);
+fn tool_names(server: &ServerHandle) -> BTreeSet<WireName> {
+    let catalog = server.catalog();
+    let tools = catalog.tools_of(&server.settings().name);
     tools.map(|tool| tool.wire_name.clone()).collect()
 }
 
@@ -133,13 +149,15 @@ pub(super) async fn wait(
         let all = host.status().into_iter().map(|status| status.name);
         servers.extend(all.filter(|name| is_usable(host, name, context)));
     }
-    let readiness = Readiness::Servers(servers.clone());
+    let find = |name: &ServerName| host.state().query_server_for(name.as_str(), context);
+    let handles: Vec<_> = servers.iter().filter_map(|name| find(name).ok()).collect();
+    let discovered = join_all(handles.iter().map(|server| server.discover()));
     // A timeout is not an error: the result then shows which servers are still starting.
-    let _ = tokio::time::timeout(limit, host.wait_for(readiness)).await;
-    let mut statuses = host.status();
-    statuses
-        .retain(|status| servers.contains(&status.name) && is_usable(host, &status.name, context));
-    let waited = statuses.into_iter().map(|status| WaitedServer {
+    let _ = tokio::time::timeout(limit, discovered).await;
+    let statuses = handles
+        .iter()
+        .map(|server| server.status(&server.catalog()));
+    let waited = statuses.map(|status| WaitedServer {
         server: status.name.to_string(),
         status: status.status,
         error: status.error,

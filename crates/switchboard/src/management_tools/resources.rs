@@ -5,7 +5,7 @@ use switchboard_server::ToolResult;
 use switchboard_wire::mcp::Resource;
 use switchboard_wire::text::one_line;
 
-use super::{OptionalServer, check_server_selected, json_output};
+use super::{OptionalServer, json_output};
 use crate::call::CallContext;
 use crate::content::{Block, Output, sanitize};
 use crate::host::Host;
@@ -62,7 +62,7 @@ pub(super) async fn list(
     context: &CallContext,
 ) -> ToolResult<Output> {
     let server = input.server.as_deref();
-    let listing = host.resources_of(server, &context.servers).await?;
+    let listing = host.resources_of(server, context).await?;
     let mut budget = host.state().limits.result_text_bytes;
     let (mut listed, mut skipped) = (Vec::new(), 0_usize);
     for resource in listing.items.iter().filter_map(ListedResource::new) {
@@ -109,7 +109,8 @@ pub(super) async fn read(
     input: ReadInput,
     context: &CallContext,
 ) -> ToolResult<Output> {
-    check_server_selected(&input.server, context)?;
-    let resource = host.read_resource(&input.server, &input.uri).await?;
+    let resource = host
+        .read_resource_of(&input.server, &input.uri, context)
+        .await?;
     Ok(with_notes(json_output(&resource)?, &resource.notes))
 }

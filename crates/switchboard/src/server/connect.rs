@@ -7,13 +7,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(feature = "http")]
+use switchboard_client::auth::ForPrincipal;
 use switchboard_client::connect::{
     ClientContext, ConnectError as ClientError, Endpoint, LiveSession, connect,
 };
 #[cfg(feature = "http")]
 use switchboard_client::http::HttpEndpoint;
 use switchboard_client::message_transport::MessageTransport;
-use switchboard_client::{ConnectStage, auth::LoginRequired};
+use switchboard_client::{ConnectStage, CurrentStage, auth::LoginRequired};
 use switchboard_config::PinnedProgram;
 #[cfg(feature = "stdio")]
 use switchboard_config::StdioConfig;
@@ -29,6 +31,7 @@ use super::start_slots::StartSlots;
 #[cfg(feature = "stdio")]
 use super::{environment, launch::launch};
 use crate::cache::ServerCache;
+use crate::id::Principal;
 
 /// How to reach a server. Comes from the config entry or from the embedding program.
 #[derive(Clone)]
@@ -65,6 +68,15 @@ impl ServerEndpoint {
         }
     }
 
+    /// Whether principals have different credentials.
+    pub(crate) fn depends_on_principal(&self) -> bool {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(endpoint) => endpoint.auth.depends_on_principal(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_remote(&self) -> bool {
         match self {
             #[cfg(feature = "http")]
@@ -75,6 +87,7 @@ impl ServerEndpoint {
 }
 
 /// Everything that the owner of a server needs to connect to it.
+#[derive(Clone)]
 pub(crate) struct ConnectSetup {
     pub(crate) endpoint: ServerEndpoint,
     pub(crate) client: ClientContext,
@@ -188,6 +201,25 @@ fn known_names(known: &[String]) -> String {
 }
 
 impl ConnectSetup {
+    /// Returns the setup of a session of one principal. It has its own credentials, and it does not
+    /// use the server cache, whose content belongs to the default principal.
+    pub(crate) fn for_principal(&self, principal: &Principal) -> Self {
+        let mut setup = self.clone();
+        #[cfg(feature = "http")]
+        if let ServerEndpoint::Http(endpoint) = &mut setup.endpoint {
+            endpoint.auth = Arc::new(ForPrincipal {
+                provider: Arc::clone(&endpoint.auth),
+                principal: principal.to_string(),
+            });
+        }
+        #[cfg(not(feature = "http"))]
+        let _ = principal;
+        setup.cache_key = None;
+        setup.client.stage = CurrentStage::default();
+        setup.stop = self.stop.child_token();
+        setup
+    }
+
     /// Connects, or fails at `until`. Updates the cached protocol era.
     pub(crate) async fn connect(&self, until: Instant) -> Result<LiveSession, ConnectError> {
         let endpoint = self.client_endpoint()?;

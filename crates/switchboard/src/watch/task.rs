@@ -119,6 +119,11 @@ impl WatchTask {
         loop {
             let name = &self.spec.server;
             let server = self.host.server_after_config_change(name).await?;
+            let principal = &self.spec.context.principal;
+            let Ok(server) = server.for_principal(principal) else {
+                sleep(SERVER_RECHECK_DELAY).await;
+                continue;
+            };
             if last.is_some_and(|last| Arc::ptr_eq(&last, &server)) {
                 sleep(SERVER_RECHECK_DELAY).await;
             }
@@ -300,7 +305,8 @@ impl WatchTask {
     }
 
     async fn read(&self, uri: &str) -> Result<Snapshot, RefreshError> {
-        let result = self.host.read_resource(self.spec.server.as_str(), uri);
+        let spec = &self.spec;
+        let result = (self.host).read_resource(spec.server.as_str(), uri, &spec.context);
         let result = result.await.map_err(RefreshError::Query)?;
         let max_text_bytes = self.host.limits.watch_text_bytes;
         let parts = result.contents.iter();
