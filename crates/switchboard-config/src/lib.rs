@@ -67,7 +67,9 @@ mod server_policy;
 mod settings;
 mod text {
     //! Re-export from `switchboard-wire`.
-    pub(crate) use switchboard_wire::text::{replace_control_chars, sanitize_name};
+    pub(crate) use switchboard_wire::text::{
+        quote_for_shell, replace_control_chars, sanitize_name,
+    };
 }
 pub mod trust;
 mod validate;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use crate::raw::{ReadError, read_file};
-use crate::text::replace_control_chars;
+use crate::text::{quote_for_shell, replace_control_chars};
 
 /// How long to wait for a lock. The holder normally needs milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -83,7 +83,8 @@ impl LockedFileError {
             Self::ConcurrentChange { .. } => Some("run the same command again".to_owned()),
             Self::Unwritable { file, error } => match error.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    Some(format!("make it writable: chmod u+w {}", display(file)))
+                    let file = quote_for_shell(&file.to_string_lossy());
+                    Some(format!("make it writable: chmod u+w {file}"))
                 }
                 _ => None,
             },

@@ -23,6 +23,7 @@ use thiserror::Error;
 use crate::scope::Scope;
 use crate::server::ServerConfig;
 use crate::server_policy::{PolicyViolation, Profile, ServerPolicy};
+use crate::text::quote_for_shell;
 use crate::validate::EntryError;
 
 pub use approvals::{ApprovalRecord, ApprovalState, Approvals, Verdict};
@@ -229,14 +230,9 @@ impl ServerEntry {
     }
 }
 
-/// Quotes a name for a shell.
+/// Quotes a name as an argument of a command.
 fn shell_word(name: &str) -> String {
-    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
-    let word = if name.bytes().all(is_safe) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    };
+    let word = quote_for_shell(name);
     // `--` keeps a name such as `-x` from being parsed as an option.
     if name.starts_with('-') {
         format!("-- {word}")

@@ -103,7 +103,7 @@ fn spawn_error(error: &io::Error, launch: &Launch, executable: Option<&Path>) ->
             let why = if path.is_dir() {
                 "it is a directory".to_owned()
             } else {
-                format!("no permission (try: chmod +x {command})")
+                permission_advice(&command)
             };
             SpawnError::NotExecutable { command, why }
         }
@@ -111,6 +111,17 @@ fn spawn_error(error: &io::Error, launch: &Launch, executable: Option<&Path>) ->
             command,
             why: error.to_string(),
         },
+    }
+}
+
+/// Describes a missing permission. Names a command to paste only if no shell would interpret a
+/// character of the path.
+fn permission_advice(command: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    if command.bytes().all(is_plain) {
+        format!("no permission (try: chmod +x {command})")
+    } else {
+        "no permission (make it executable with chmod +x)".to_owned()
     }
 }
 

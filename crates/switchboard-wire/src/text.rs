@@ -1,16 +1,19 @@
 //! Text from servers and files: sanitising and truncation.
 //!
 //! [`sanitize`] removes escape sequences and invisible characters, [`fit`] shortens,
-//! [`one_line`] does both for a field of one line. None of them judges the meaning of a text.
+//! [`one_line`] does both for a field of one line, [`quote_for_shell`] quotes a word of a command. None
+//! of them judges the meaning of a text.
 
 mod printable;
 mod sanitize;
+mod shell;
 mod truncate;
 
 use std::borrow::Cow;
 
 pub use printable::{replace_control_chars, sanitize_name};
 pub use sanitize::{for_terminal, sanitize};
+pub use shell::quote_for_shell;
 pub use truncate::{fit, truncate_marked};
 
 /// Sanitises text for a field of one line. Text longer than `max_bytes` is truncated and ends

@@ -35,7 +35,7 @@ pub use resource::{RenderedPart, RenderedResource, render_resource};
 pub use result_store::{
     DirectoryResultStore, InvalidResultHandle, MemoryResultStore, ResultHandle, ResultStore,
 };
-pub use switchboard_wire::text::{fit, for_terminal, sanitize};
+pub use switchboard_wire::text::{fit, for_terminal, quote_for_shell, sanitize};
 pub use truncate::truncation_marker;
 
 use switchboard_wire::mcp::{Json, ResourceLink};

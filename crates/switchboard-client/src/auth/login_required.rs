@@ -5,6 +5,7 @@ use std::fmt;
 use super::{AuthError, Challenge, Credential};
 use switchboard_wire::id::ServerName;
 use switchboard_wire::redact::Redactor;
+use switchboard_wire::text::quote_for_shell;
 
 /// Why a server requires a login, and how the user can log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,7 @@ impl LoginRequired {
             schemes => format!("{reason}: {schemes}"),
         };
         let hint = if sent.is_empty() {
+            let server = quote_for_shell(server.as_str());
             format!(
                 "switchboard add {server} URL -H \"Authorization: Bearer …\" --force, or a \
                  `headersHelper` that prints the header"

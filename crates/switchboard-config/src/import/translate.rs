@@ -18,7 +18,7 @@ use crate::masked_entry::to_json;
 use crate::raw::{RawKind, RawMember, RawValue};
 use crate::scope::Scope;
 use crate::server_name::ServerName;
-use crate::text::replace_control_chars;
+use crate::text::{quote_for_shell, replace_control_chars};
 use crate::validate::{EntryError, parse_server};
 
 /// What the translation of an entry depends on, apart from the entry itself.
@@ -301,7 +301,7 @@ impl<'a> EntryDraft<'a> {
             let client = self.client;
             self.rewriter.note(format!(
                 "disabled in {client} for this project; to disable it here: switchboard disable {}",
-                context.name
+                quote_for_shell(context.name.as_str())
             ));
         }
         if context.is_project_scoped && self.command.is_some() && context.scope != Scope::Project {

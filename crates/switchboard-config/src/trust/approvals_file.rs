@@ -17,6 +17,7 @@ use super::review::ReviewFields;
 use crate::diagnostic::{Diagnostic, Severity, SourcePos};
 use crate::locked_file::{self, TempFile, create_private_dir, follow_links, with_mode};
 use crate::server_name::ServerName;
+use crate::text::quote_for_shell;
 
 /// Version of the file format.
 const VERSION: u32 = 1;
@@ -74,7 +75,10 @@ impl ApprovalsError {
                 format!("try again; if it persists, check which process holds {path}.lock")
             }
             Self::Invalid(_) => format!("rename {path} and approve again"),
-            Self::WritableByOthers => format!("review it, then run: chmod 600 {path}"),
+            Self::WritableByOthers => {
+                let path = quote_for_shell(&file.path.to_string_lossy());
+                format!("review it, then run: chmod 600 {path}")
+            }
             Self::Full => "to remove old decisions: switchboard trust --revoke NAME".to_owned(),
             Self::Unverifiable(_) => "to approve it for one run: --trust-project".to_owned(),
             Self::NotAProjectEntry(_) => "to see its status: switchboard list".to_owned(),

@@ -31,6 +31,7 @@ use switchboard_config::{
 use switchboard_wire::ServerInstance;
 use switchboard_wire::mcp::{Implementation, LogLevel};
 use switchboard_wire::redact::Redactor;
+use switchboard_wire::text::quote_for_shell;
 
 use super::HostInner;
 use super::client_handler::HostClientHandler;
@@ -436,6 +437,7 @@ fn disabled_reason(name: &ServerName, by_settings: Option<&SourcePos>) -> String
     match by_settings {
         None => "disabled in its entry".to_owned(),
         Some(origin) => {
+            let name = quote_for_shell(name.as_str());
             format!("disabled by {origin}; to enable it: switchboard enable {name}")
         }
     }
