@@ -32,6 +32,9 @@ const MAX_SERVER_CHARS: usize = 32;
 /// Length of the suffix of a changed name: `_` and eight hexadecimal digits.
 const SUFFIX_CHARS: usize = 9;
 
+/// Maximum length of a server part before its suffix.
+const MAX_STEM_CHARS: usize = MAX_SERVER_CHARS - SUFFIX_CHARS;
+
 /// Another tool already has the wire name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the name `{wire}` already belongs to {holder}")]
@@ -116,20 +119,80 @@ fn encode_server(server: &ServerName) -> Cow<'_, str> {
     if splits_cleanly && is_valid_name(raw, MAX_SERVER_CHARS) {
         return Cow::Borrowed(raw);
     }
-    let mut stem = String::with_capacity(MAX_SERVER_CHARS);
+    Cow::Owned(format!("{}_{}", server_stem(raw), short_hash(&[raw])))
+}
+
+/// The readable part of a changed server name, before the hash. If the name is too long, the
+/// beginning is dropped up to a whole word: names of packages differ at the end.
+fn server_stem(raw: &str) -> String {
+    let words = replace_invalid_runs(raw, usize::MAX);
+    let tail = match words.len().checked_sub(MAX_STEM_CHARS) {
+        None | Some(0) => words.as_str(),
+        Some(cut) => whole_words(&words, cut),
+    };
+    match tail.trim_matches('_') {
+        "" => "server".to_owned(),
+        stem => stem.to_owned(),
+    }
+}
+
+/// The text from byte `cut` on, without the word that is cut there. The cut word stays if dropping
+/// it would leave less than half.
+fn whole_words(words: &str, cut: usize) -> &str {
+    let tail = words.get(cut..).unwrap_or_default();
+    if words
+        .get(..cut)
+        .is_some_and(|before| before.ends_with(['_', '-']))
+    {
+        return tail;
+    }
+    match tail.split_once(['_', '-']) {
+        Some((word, rest)) if word.len() < tail.len() / 2 => rest,
+        _ => tail,
+    }
+}
+
+/// Replaces each invalid character by `_`, without two `_` in a row, up to `max_chars` characters.
+/// The result does not start or end with `_`.
+fn replace_invalid_runs(raw: &str, max_chars: usize) -> String {
+    let mut words = String::new();
     for letter in raw.chars().map(replace_invalid) {
-        if letter != '_' || !(stem.is_empty() || stem.ends_with('_')) {
-            stem.push(letter);
+        if letter != '_' || !(words.is_empty() || words.ends_with('_')) {
+            words.push(letter);
         }
-        if stem.len() == MAX_SERVER_CHARS - SUFFIX_CHARS {
+        if words.len() == max_chars {
             break;
         }
     }
-    let stem = match stem.trim_end_matches('_') {
-        "" => "server",
+    words.truncate(words.trim_end_matches('_').len());
+    words
+}
+
+/// The server part that earlier releases derived from a name. `None` if it is the same today.
+///
+/// Those releases kept the beginning of a long name. Rules that users saved may contain it.
+pub fn former_server_part(server: &ServerName) -> Option<String> {
+    let raw = server.as_str();
+    let Cow::Owned(part) = encode_server(server) else {
+        return None;
+    };
+    let stem = match replace_invalid_runs(raw, MAX_STEM_CHARS) {
+        stem if stem.is_empty() => "server".to_owned(),
         stem => stem,
     };
-    Cow::Owned(format!("{stem}_{}", short_hash(&[raw])))
+    let former = format!("{stem}_{}", short_hash(&[raw]));
+    (former != part).then_some(former)
+}
+
+/// The wire name that earlier releases gave a tool. `None` if it is the same today.
+pub fn former_wire_name(server: &ServerName, tool: &ToolName) -> Option<WireName> {
+    let server_part = former_server_part(server)?;
+    let tool_part = encode_tool(server, &server_part, tool);
+    Some(
+        [PREFIX, &server_part, SEPARATOR, &tool_part]
+            .concat()
+            .into(),
+    )
 }
 
 fn encode_tool<'a>(server: &ServerName, server_part: &str, tool: &'a ToolName) -> Cow<'a, str> {

@@ -71,6 +71,35 @@ fn changed_part_ends_with_hash() {
 }
 
 #[test]
+fn shortened_server_name_keeps_its_last_words() {
+    let cases = [
+        (
+            "modelcontextprotocol-server-everything",
+            "server-everything_335d1169",
+            Some("modelcontextprotocol-se_335d1169"),
+        ),
+        (
+            "@modelcontextprotocol/server-memory",
+            "server-memory_1f40eae6",
+            Some("modelcontextprotocol_se_1f40eae6"),
+        ),
+        ("my server", "my_server_ea10f4f1", None),
+        ("fs", "fs", None),
+    ];
+    for (name, part, former) in cases {
+        let name = server(name);
+        assert_eq!(server_part(&name), part);
+        assert_eq!(former_server_part(&name).as_deref(), former);
+    }
+    let name = server("modelcontextprotocol-server-everything");
+    assert_eq!(
+        former_wire_name(&name, &"echo".into()).unwrap().as_str(),
+        "mcp__modelcontextprotocol-se_335d1169__echo"
+    );
+    assert_eq!(former_wire_name(&server("fs"), &"echo".into()), None);
+}
+
+#[test]
 fn long_names_are_truncated_and_distinct() {
     let long = "x".repeat(200);
     let longer = "x".repeat(201);

@@ -118,6 +118,13 @@ impl Pattern {
                     || self.matches_server_with_separator(id.server.as_str(), id.tool.as_str()))
     }
 
+    /// Whether the pattern matches the wire name that an earlier release gave a tool.
+    pub(super) fn matches_former_wire_name(&self, name: &str, mode: MatchMode) -> bool {
+        matches!(self.target, PatternTarget::McpTools { .. })
+            && mode.is_broad()
+            && self.matches_local_tool(name, mode)
+    }
+
     /// Whether the pattern matches every tool of a server. `wire_part` is the server part of the
     /// wire names of its tools.
     pub(super) fn matches_whole_server(&self, server: &str, wire_part: &str) -> bool {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use switchboard_wire::mcp::ToolAnnotations;
-use switchboard_wire::naming::{PREFIX, SEPARATOR, server_part, split_wire_name};
+use switchboard_wire::naming::{
+    self, PREFIX, SEPARATOR, former_server_part, server_part, split_wire_name,
+};
 
 use super::arguments::ComparedArguments;
 use super::{Action, Decision, Reason, Rule, RuleDefinition};
@@ -42,6 +44,8 @@ pub(super) enum SubjectTool<'a> {
         /// The server part and the tool part of the wire name. `None` if they equal the names of
         /// the server and the tool.
         wire_parts: Option<(&'a str, &'a str)>,
+        /// The wire name that earlier releases gave the tool, if it was another one.
+        former_wire_name: Option<WireName>,
     },
     Local {
         name: &'a str,
@@ -55,8 +59,14 @@ impl<'a> RuleSubject<'a> {
         } else {
             split_wire_name(tool.wire_name.as_str())
         };
+        let former_wire_name =
+            wire_parts.and_then(|_| naming::former_wire_name(&tool.tool.server, &tool.tool.tool));
         Self {
-            tool: SubjectTool::Mcp { tool, wire_parts },
+            tool: SubjectTool::Mcp {
+                tool,
+                wire_parts,
+                former_wire_name,
+            },
             arguments: ComparedArguments::new(tool.arguments),
         }
     }
@@ -124,15 +134,19 @@ impl Policy {
     /// to some tools, arguments or hints does not.
     pub fn server_denial(&self, server: &ServerName) -> Option<Decision> {
         let wire_part = server_part(server);
+        let former_part = former_server_part(server);
         let mut denies = self.denies.iter();
         denies
             .find(|rule| {
                 rule.conditions.is_empty()
                     && rule.definition.hint.is_none()
                     && rule.applies_to_server(server)
-                    && rule
+                    && (rule
                         .pattern
                         .matches_whole_server(server.as_str(), &wire_part)
+                        || former_part.as_ref().is_some_and(|part| {
+                            rule.pattern.matches_whole_server(server.as_str(), part)
+                        }))
             })
             .map(Rule::decision)
     }

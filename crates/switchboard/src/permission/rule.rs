@@ -182,10 +182,17 @@ impl Rule {
                     && self.definition.hint.is_none()
                     && self.pattern.matches_local_tool(name, mode)
             }
-            SubjectTool::Mcp { tool, wire_parts } => {
+            SubjectTool::Mcp {
+                tool,
+                wire_parts,
+                former_wire_name,
+            } => {
                 self.applies_to_server(&tool.tool.server)
                     && self.hint_matches(tool)
-                    && self.pattern.matches_tool(tool, *wire_parts, mode)
+                    && (self.pattern.matches_tool(tool, *wire_parts, mode)
+                        || (former_wire_name.as_ref()).is_some_and(|name| {
+                            self.pattern.matches_former_wire_name(name.as_str(), mode)
+                        }))
             }
         };
         let mut conditions = self.conditions.iter();

@@ -310,6 +310,34 @@ fn rule_for_some_servers_ignores_others() {
 }
 
 #[test]
+fn deny_rule_with_former_wire_name_still_denies() {
+    let server = ServerName::new("modelcontextprotocol-server-everything").unwrap();
+    let tool = ToolId::new(server.clone(), "echo");
+    let wire_name = crate::naming::wire_name(&tool.server, &tool.tool);
+    let former = crate::naming::former_wire_name(&tool.server, &tool.tool).unwrap();
+    assert_ne!(wire_name, former);
+    let decide = |action, pattern: &str| {
+        let policy = Policy::new([Rule::new(action, pattern).unwrap()]);
+        let action = policy
+            .decide(&CallFacts {
+                tool: &tool,
+                wire_name: &wire_name,
+                annotations: &ToolAnnotations::default(),
+                trust_annotations: false,
+                arguments: None,
+            })
+            .action;
+        (action, policy.server_denial(&server).is_some())
+    };
+    let (part, _) = crate::naming::split_wire_name(former.as_str()).unwrap();
+    let whole = format!("mcp__{part}");
+    assert_eq!(decide(Action::Deny, former.as_str()), (Action::Deny, false));
+    assert_eq!(decide(Action::Deny, &whole), (Action::Deny, true));
+    // Allow rules are compared with raw names only.
+    assert_eq!(decide(Action::Allow, former.as_str()), (Action::Ask, false));
+}
+
+#[test]
 fn only_whole_server_rule_denies_server() {
     let server = ServerName::new("git_hub__x").unwrap();
     let denies = |pattern: &str| {
