@@ -4,7 +4,7 @@
 //! The crate never adds context of servers to the messages, even if the requesting server asks for
 //! it.
 //!
-//! Invariant: a request never exceeds the limit `sampling_tokens`. It has tools only if the client
+//! Invariant: a request never exceeds the limit `samplingTokens`. It has tools only if the client
 //! announced the capability `sampling.tools`.
 
 use serde::Deserialize;

@@ -24,10 +24,29 @@ const READ_BYTES: usize = 8 * 1024;
 const READ_BURST_BYTES: u32 = 4 * 1024 * 1024;
 const READ_BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
 
+/// The bytes that are kept, and how many the child has written in total.
+#[derive(Debug, Default)]
+struct KeptBytes {
+    bytes: VecDeque<u8>,
+    written: u64,
+}
+
+/// The part of a child's stderr that was written after a position.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StderrOutput {
+    /// Complete lines, sanitized and with secrets masked.
+    pub text: String,
+    /// The position after `text`, in bytes since the start of the child.
+    pub end: u64,
+    /// The number of bytes between the position and `text` that are no longer kept.
+    pub skipped: u64,
+}
+
 /// The last bytes of a child's stderr. Clones share the bytes with the task that reads the stream.
 #[derive(Clone, Debug)]
 pub struct StderrTail {
-    tail: Arc<Mutex<VecDeque<u8>>>,
+    tail: Arc<Mutex<KeptBytes>>,
     limit: usize,
     redactor: Redactor,
     /// Cancelled when the reading task has stopped.
@@ -75,9 +94,32 @@ impl StderrTail {
 
     fn append(&self, bytes: &[u8]) {
         let mut tail = lock(&self.tail);
-        tail.extend(bytes);
-        let surplus = tail.len().saturating_sub(self.limit);
-        tail.drain(..surplus);
+        tail.written += bytes.len() as u64;
+        tail.bytes.extend(bytes);
+        let surplus = tail.bytes.len().saturating_sub(self.limit);
+        tail.bytes.drain(..surplus);
+    }
+
+    /// The complete lines that the child wrote after its first `position` bytes. When the stream
+    /// has ended, the last line counts as complete.
+    pub fn output_since(&self, position: u64) -> StderrOutput {
+        let is_drained = self.drained.is_cancelled();
+        let tail = lock(&self.tail);
+        let kept_from = tail.written - tail.bytes.len() as u64;
+        let start = position.max(kept_from).min(tail.written);
+        let offset = usize::try_from(start - kept_from).unwrap_or(usize::MAX);
+        let mut bytes: Vec<u8> = tail.bytes.iter().skip(offset).copied().collect();
+        drop(tail);
+        if !is_drained {
+            let end = bytes.iter().rposition(|byte| *byte == b'\n');
+            bytes.truncate(end.map_or(0, |end| end + 1));
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        StderrOutput {
+            text: self.redactor.redact(&sanitize(&text)).to_string(),
+            end: start + bytes.len() as u64,
+            skipped: start.saturating_sub(position),
+        }
     }
 
     /// Waits until the stream has ended or the reading task was stopped.
@@ -88,7 +130,7 @@ impl StderrTail {
     /// The last non-blank lines of stderr, sanitized and with secrets masked. Empty if the child
     /// wrote none.
     pub fn last_lines(&self) -> String {
-        let bytes: Vec<u8> = lock(&self.tail).iter().copied().collect();
+        let bytes: Vec<u8> = lock(&self.tail).bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let text = self.redactor.redact(&sanitize(&text));
         let lines: Vec<_> = text
@@ -119,6 +161,22 @@ fn looks_like_error(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn output_is_returned_from_a_position_on() {
+        let tasks = TaskTracker::new();
+        let stop = CancellationToken::new();
+        let stream = std::io::Cursor::new(b"one\ntwo\nthree".to_vec());
+        let tail = StderrTail::spawn(stream, 9, Redactor::default(), &tasks, stop);
+        tail.drained().await;
+        let all = tail.output_since(0);
+        assert_eq!(
+            (all.text.as_str(), all.end, all.skipped),
+            ("two\nthree", 13, 4)
+        );
+        assert_eq!(tail.output_since(8).text, "three");
+        assert_eq!(tail.output_since(all.end).text, "");
+    }
 
     #[tokio::test]
     async fn error_line_before_a_long_trace_is_shown() {

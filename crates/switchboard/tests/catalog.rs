@@ -58,7 +58,7 @@ async fn endless_pages_stop_at_limit() {
     assert_eq!(server.received_with("tools/list").len(), 10);
     let notes = host.server_details("s").unwrap().notes;
     assert!(
-        notes.iter().any(|note| note.contains("limit `list_pages`")),
+        notes.iter().any(|note| note.contains("limit `listPages`")),
         "{notes:?}"
     );
 }

@@ -63,7 +63,7 @@ async fn oversized_cursor_ends_the_listing() {
     let host = host_with_limits(script, |limits| limits.cursor_bytes = 1_000).await;
     assert_eq!(common::tool_names(&host), ["mcp__s__a"]);
     let notes = host.server_details("s").unwrap().notes;
-    assert!(notes[0].contains("limit `cursor_bytes`"), "{notes:?}");
+    assert!(notes[0].contains("limit `cursorBytes`"), "{notes:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +76,7 @@ async fn oversized_listing_is_truncated() {
     let host = host_with_limits(script, |limits| limits.listing_bytes = 200).await;
     assert!(common::tool_names(&host).len() < 3);
     let notes = host.server_details("s").unwrap().notes;
-    assert!(notes[0].contains("limit `listing_bytes`"), "{notes:?}");
+    assert!(notes[0].contains("limit `listingBytes`"), "{notes:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,10 +216,7 @@ async fn memory_budget_fails_only_the_large_response() {
     let host = host_with_limits(script, |limits| limits.memory_bytes = 200_000).await;
     let error = host.call("mcp__s__large", json!({})).await.unwrap_err();
     assert_eq!(error.delivery(), Delivery::Answered);
-    assert!(
-        error.to_string().contains("limit `memory_bytes`"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("limit `memoryBytes`"), "{error}");
     let echo = host.call("mcp__s__echo", json!({"message": "small"})).await;
     assert_eq!(echo.unwrap().to_text(), "small");
 }
@@ -275,7 +272,7 @@ async fn large_calls_wait_for_write_queue_space() {
     // A request larger than `write_queue_bytes` is refused without waiting.
     let error = call(5_000_000).await.unwrap_err();
     assert!(
-        error.to_string().contains("limit `write_queue_bytes`"),
+        error.to_string().contains("limit `writeQueueBytes`"),
         "{error}"
     );
     assert_eq!(error.delivery(), Delivery::NotSent);

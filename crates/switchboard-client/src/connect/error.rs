@@ -71,6 +71,15 @@ pub struct ServerOutput {
     pub stray_stdout: Option<String>,
 }
 
+impl ServerOutput {
+    /// Whether a line on stderr mentions an error, such as `npm error code ENOTFOUND`.
+    pub fn mentions_error(&self) -> bool {
+        const WORDS: [&str; 5] = ["error", "exception", "fatal", "enotfound", "econnrefused"];
+        let text = self.stderr.to_ascii_lowercase();
+        WORDS.iter().any(|word| text.contains(word))
+    }
+}
+
 impl fmt::Display for ServerOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = &self.stray_stdout {

@@ -83,11 +83,11 @@ enum ContentEncoding {
 /// Why a response body could not be collected in memory.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
-    #[error("the response is longer than {limit} bytes (limit `message_bytes`)")]
+    #[error("the response is longer than {limit} bytes (limit `messageBytes`)")]
     TooLong { limit: usize },
     #[error(
         "no memory left for the response: messages in flight may take {limit} bytes in total \
-         (limit `memory_bytes`)"
+         (limit `memoryBytes`)"
     )]
     NoRoom { limit: usize },
     #[error(transparent)]

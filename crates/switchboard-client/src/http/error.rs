@@ -42,7 +42,6 @@ impl HttpError {
         use HttpErrorKind as Kind;
         match self.kind {
             Kind::Tls { .. } | Kind::TlsFile { .. } | Kind::TlsSetup(_) => ConnectStage::Secure,
-            Kind::UnencryptedCredential { .. } | Kind::ReservedHeader { .. } => ConnectStage::Login,
             Kind::ClosedBeforeResponse { .. }
             | Kind::IncompleteResponse { .. }
             | Kind::Io { .. }

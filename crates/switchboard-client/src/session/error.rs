@@ -76,14 +76,14 @@ pub enum RequestError {
     #[error("the server no longer knows the session, so it did not execute the request")]
     UnknownSession,
     #[error(
-        "the write queue is full: unsent messages may take {limit} bytes (limit `write_queue_bytes`)"
+        "the write queue is full: unsent messages may take {limit} bytes (limit `writeQueueBytes`)"
     )]
     WriteQueueFull { limit: usize },
     #[error(
-        "not enough memory: the messages in flight already take {limit} bytes (limit `memory_bytes`)"
+        "not enough memory: the messages in flight already take {limit} bytes (limit `memoryBytes`)"
     )]
     MemoryBudgetExceeded { limit: usize },
-    #[error("the request is longer than {limit} bytes (limit `message_bytes`)")]
+    #[error("the request is longer than {limit} bytes (limit `messageBytes`)")]
     TooLong { limit: usize },
     /// The server responded with a JSON-RPC error.
     #[error("the server returned an error: {0}")]

@@ -72,7 +72,7 @@ pub async fn list<T: ListItem>(
             None => return Ok(listing),
         };
     }
-    listing.note_cut(&format!("{} pages (limit `list_pages`)", limits.list_pages));
+    listing.note_cut(&format!("{} pages (limit `listPages`)", limits.list_pages));
     Ok(listing)
 }
 
@@ -112,16 +112,16 @@ impl<T: ListItem> Listing<T> {
             self.note_cut(&format!(
                 "more than {max_items} {}s (limit `{}`)",
                 T::NOUN,
-                T::LIMIT
+                setting_name(T::LIMIT)
             ));
             return None;
         }
         // An empty cursor is valid. Only a page without a cursor is the last page.
         let next = page.next_cursor?;
         let reason = if next.len() > limits.cursor_bytes {
-            format!("a cursor of {} bytes (limit `cursor_bytes`)", next.len())
+            format!("a cursor of {} bytes (limit `cursorBytes`)", next.len())
         } else if self.bytes > limits.listing_bytes {
-            format!("{} bytes (limit `listing_bytes`)", self.bytes)
+            format!("{} bytes (limit `listingBytes`)", self.bytes)
         } else if !seen_cursors.insert(next.clone()) {
             "a cursor that the server already returned".to_owned()
         } else {
@@ -149,4 +149,15 @@ impl<T: ListItem> Listing<T> {
             _ => {}
         }
     }
+}
+/// The name of a limit in settings: `toolsPerServer` for the field `tools_per_server`.
+fn setting_name(field: &str) -> String {
+    let mut words = field.split('_');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+        name.push_str(&first.to_ascii_uppercase());
+        name.push_str(rest);
+    }
+    name
 }

@@ -251,7 +251,7 @@ impl Peer {
     }
 
     /// Reserves memory for a message to the server, until the returned permit is dropped. Fails if
-    /// the message is longer than the limit `message_bytes` or the memory budget is used up.
+    /// the message is longer than the limit `messageBytes` or the memory budget is used up.
     pub(super) fn reserve(&self, line: &[u8]) -> Result<Option<MemoryPermit>, RequestError> {
         let limit = self.context.limits.message_bytes;
         if line.len() > limit {

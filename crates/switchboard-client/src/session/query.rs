@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// Reads a resource, and decodes at most `max_parts` items of its `contents`. `max_parts` does
-    /// not apply to in-process servers, which have the limit `content_blocks`.
+    /// not apply to in-process servers, which have the limit `contentBlocks`.
     pub async fn read_resource(
         &self,
         uri: &str,
@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Gets a prompt, and decodes at most `max_messages` messages of it. `max_messages` does not
-    /// apply to in-process servers, which have the limit `content_blocks`.
+    /// apply to in-process servers, which have the limit `contentBlocks`.
     pub async fn get_prompt(
         &self,
         name: &str,

@@ -209,7 +209,7 @@ pub(super) async fn answer(
                 report_limit(context, "sampling/createMessage", limit, *reached);
             }) else {
                 let message = format!(
-                    "more than {} sampling requests per minute (limit `samplings_per_minute`)",
+                    "more than {} sampling requests per minute (limit `samplingsPerMinute`)",
                     limit.per_minute
                 );
                 return Err(ErrorObject::new(ErrorObject::INTERNAL, message));

@@ -63,7 +63,7 @@ impl fmt::Display for InvalidMessage {
         match self {
             Self::TooLong { limit } => write!(
                 f,
-                "longer than {limit} bytes (limit `message_bytes`; raise it to accept more)"
+                "longer than {limit} bytes (limit `messageBytes`; raise it to accept more)"
             ),
             Self::OverMemoryBudget { limit } => write!(
                 f,
@@ -72,14 +72,14 @@ impl fmt::Display for InvalidMessage {
             ),
             Self::TooManyValues { limit } => write!(
                 f,
-                "more than {limit} JSON values (limit `json_nodes`; raise it to accept more)"
+                "more than {limit} JSON values (limit `jsonNodes`; raise it to accept more)"
             ),
             Self::TooDeep { limit } => {
-                write!(f, "nested deeper than {limit} levels (limit `json_depth`)")
+                write!(f, "nested deeper than {limit} levels (limit `jsonDepth`)")
             }
             Self::TooManyInputRequests { limit } => write!(
                 f,
-                "the server asked for input more than {limit} times (limit `input_requests`; raise \
+                "the server asked for input more than {limit} times (limit `inputRequests`; raise \
                  it to answer more)"
             ),
             Self::Malformed(reason) => f.write_str(reason),

@@ -62,7 +62,7 @@ pub fn render_prompt(
     prompt.notes = renderer.notes();
     if result.left_out > 0 {
         prompt.notes.push(format!(
-            "{} more messages were left out (limit `content_blocks`)",
+            "{} more messages were left out (limit `contentBlocks`)",
             result.left_out
         ));
     }
@@ -116,7 +116,7 @@ mod tests {
             rendered.notes,
             [
                 "escape sequences or invisible characters were removed from block 1",
-                "2 more messages were left out (limit `content_blocks`)"
+                "2 more messages were left out (limit `contentBlocks`)"
             ]
         );
     }

@@ -73,7 +73,7 @@ pub(crate) fn render_tool_result_from(
     };
     if result.blocks_left_out > 0 {
         output.notes.push(format!(
-            "{} more blocks were left out (limit `content_blocks`)",
+            "{} more blocks were left out (limit `contentBlocks`)",
             result.blocks_left_out
         ));
     }
@@ -92,7 +92,7 @@ impl Output {
         };
         let size = structured.as_str().len();
         self.notes.push(format!(
-            "structured content of {size} bytes was left out (limit `result_text_bytes`)"
+            "structured content of {size} bytes was left out (limit `resultTextBytes`)"
         ));
         self.stored = store.and_then(|store| store.store(structured.as_str()).ok());
     }

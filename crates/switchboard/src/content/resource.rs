@@ -74,7 +74,7 @@ pub fn render_resource(
     }
     if result.left_out > 0 {
         resource.notes.push(format!(
-            "{} more parts were left out (limit `content_blocks`)",
+            "{} more parts were left out (limit `contentBlocks`)",
             result.left_out
         ));
     }

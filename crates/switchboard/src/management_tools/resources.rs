@@ -84,7 +84,7 @@ pub(super) async fn list(
         .extend(notes.map(|note| sanitize(&note).into_owned()));
     if skipped > 0 {
         output.notes.push(format!(
-            "{skipped} more resources were left out (limit `result_text_bytes`); ask for one server"
+            "{skipped} more resources were left out (limit `resultTextBytes`); ask for one server"
         ));
     }
     Ok(output)

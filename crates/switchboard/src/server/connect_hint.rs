@@ -37,6 +37,8 @@ pub(super) fn client_error(error: &ConnectError) -> Option<String> {
         ConnectError::NoHttpTransport(_) => Some(
             "check the URL: it accepts neither streamable HTTP nor HTTP+SSE requests".to_owned(),
         ),
+        // The server has a problem of its own, which more time does not solve.
+        ConnectError::TimedOut { output, .. } if output.mentions_error() => None,
         ConnectError::TimedOut { .. } => Some(
             "if the server starts slowly, raise `startupTimeout` (milliseconds) in its entry"
                 .to_owned(),

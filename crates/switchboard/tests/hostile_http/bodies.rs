@@ -16,7 +16,7 @@ use crate::table::{
 const RESPONSE_START: &str =
     r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":""#;
 
-const TOO_LONG: &str = "longer than 16777216 bytes (limit `message_bytes`";
+const TOO_LONG: &str = "longer than 16777216 bytes (limit `messageBytes`";
 
 /// An HTTP 200 response with these additional header lines and this body.
 fn response(headers: &str, body: &str) -> RawStep {

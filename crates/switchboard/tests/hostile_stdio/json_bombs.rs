@@ -32,8 +32,8 @@ type Bomb = fn(u64) -> Vec<Step>;
 type ExpectedError = Option<&'static str>;
 
 const TOO_MANY_NODES: ExpectedError =
-    Some("more than 1000000 JSON values (limit `json_nodes`; raise it to accept more)");
-const TOO_DEEP: ExpectedError = Some("nested deeper than 128 levels (limit `json_depth`)");
+    Some("more than 1000000 JSON values (limit `jsonNodes`; raise it to accept more)");
+const TOO_DEEP: ExpectedError = Some("nested deeper than 128 levels (limit `jsonDepth`)");
 const NO_ERROR: ExpectedError = None;
 
 fn list(element: &str, bytes: u64) -> Vec<Step> {
@@ -152,7 +152,7 @@ async fn in_result(bomb: Vec<Step>, expected: ExpectedError) {
         }
         (Ok(output), None) => {
             let notes = output.notes.join("\n");
-            assert!(notes.contains("limit `result_text_bytes`"), "{notes}");
+            assert!(notes.contains("limit `resultTextBytes`"), "{notes}");
         }
         (other, _) => panic!("{other:?}"),
     }

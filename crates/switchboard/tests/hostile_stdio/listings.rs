@@ -68,11 +68,11 @@ cases! {
             .also_checks(notes_contain("the list is cut after 3 tools, because of a cursor that the server already returned"));
     s41_endless_pages: "every page has a next page" =>
         pages(Cursors::Endless, 0)
-            .also_checks(notes_contain("because of 1000 pages (limit `list_pages`)"));
+            .also_checks(notes_contain("because of 1000 pages (limit `listPages`)"));
     s41_cursor_of_10_mib: "cursor of 10 MiB" =>
         pages(Cursors::Endless, 10 * 1024 * 1024)
             .memory(64)
-            .also_checks(notes_contain("because of a cursor of 10485760 bytes (limit `cursor_bytes`)"));
+            .also_checks(notes_contain("because of a cursor of 10485760 bytes (limit `cursorBytes`)"));
     s41_cursor_is_not_a_string: "cursor is a number" =>
         Case::new(legacy()
             .on("tools/list", [Step::Reply(serde_json::json!({"tools": legacy().tools, "nextCursor": 7}))])

@@ -8,7 +8,7 @@ use switchboard_testkit::{Script, Step, assert_no_process_left, unique_tag};
 use crate::harness::lock_process;
 use crate::json_bombs::{Cost, host_of, line, work_and_echo};
 
-/// A number just below the limit `json_nodes`, the maximum number of JSON values in one message.
+/// A number just below the limit `jsonNodes`, the maximum number of JSON values in one message.
 const VALUES: u64 = 990_000;
 
 /// Starts a host with this server, runs `action`, and checks memory and CPU time. `action` returns

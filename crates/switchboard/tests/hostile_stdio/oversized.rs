@@ -52,7 +52,7 @@ cases! {
     s02_line_of_17_mib: "response of 17 MiB" =>
         Case::on_work(long_text(17 * MIB))
             .memory(64)
-            .expects(invalid_response("longer than 16777216 bytes (limit `message_bytes`; raise it to accept more)"));
+            .expects(invalid_response("longer than 16777216 bytes (limit `messageBytes`; raise it to accept more)"));
     s02_id_at_the_end: "response of 17 MiB with the id at the end" =>
         Case::on_work([
             Step::bytes(r#"{"result":{"content":[{"type":"text","text":""#),
@@ -60,7 +60,7 @@ cases! {
             Step::raw(r#""}]},"jsonrpc":"2.0","id":$ID}"#),
         ])
             .memory(64)
-            .expects(invalid_response("limit `message_bytes`"));
+            .expects(invalid_response("limit `messageBytes`"));
     s02_invalid_line_of_17_mib: "an invalid line of 17 MiB, then the response" =>
         Case::on_work([Step::repeated_bytes("x", 17 * MIB), Step::raw(""), valid_response()])
             .memory(64)
@@ -73,12 +73,12 @@ cases! {
     s03_one_byte_more: "response of one byte above the limit" =>
         Case::on_work([Step::ReplyOfSize(16 * 1024 * 1024 + 1)])
             .memory(64)
-            .expects(invalid_response("limit `message_bytes`"));
+            .expects(invalid_response("limit `messageBytes`"));
 
     s04_objects: "response with 600,000 small objects" =>
         Case::on_work(structured("[", r#"{"":0},"#, 600_000, "0]"))
             .memory(64)
-            .expects(invalid_response("more than 1000000 JSON values (limit `json_nodes`; raise it to accept more)"));
+            .expects(invalid_response("more than 1000000 JSON values (limit `jsonNodes`; raise it to accept more)"));
     s05_deep: "response with 100,000 nested arrays" =>
         Case::on_work([
             Step::bytes(r#"{"jsonrpc":"2.0","id":$ID,"result":"#),
@@ -86,7 +86,7 @@ cases! {
             Step::repeated_bytes("]", 100_000),
             Step::raw("}"),
         ])
-            .expects(invalid_response("nested deeper than 128 levels (limit `json_depth`)"));
+            .expects(invalid_response("nested deeper than 128 levels (limit `jsonDepth`)"));
     s05_deep_and_unclosed: "response with 100,000 unclosed brackets" =>
         Case::on_work([
             Step::bytes(r#"{"jsonrpc":"2.0","id":$ID,"result":"#),
@@ -101,7 +101,7 @@ cases! {
     s07_image_of_64_mib: "image of 64 MiB" =>
         Case::on_work(image(64 * MIB))
             .memory(64)
-            .expects(invalid_response("limit `message_bytes`"));
+            .expects(invalid_response("limit `messageBytes`"));
     s07_image_of_8_mib: "image that fits a message but not a model" =>
         Case::on_work(image(8 * MIB))
             .memory(64)

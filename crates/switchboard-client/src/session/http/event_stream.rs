@@ -2,7 +2,7 @@
 //!
 //! This module splits the body into events and reports how the stream ended. It does not interpret
 //! the events and does not open the stream again. Invariant: an event takes no more memory than the
-//! limit `message_bytes` and the memory budget allow.
+//! limit `messageBytes` and the memory budget allow.
 
 use super::super::SessionContext;
 use crate::http::{Body, HttpError};

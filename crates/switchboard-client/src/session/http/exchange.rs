@@ -19,6 +19,7 @@ use super::incoming::{IncomingKind, handle_incoming};
 use super::request_headers::RequestHeaders;
 use super::streamable::StreamableHttpSession;
 use super::{ContentType, post_body, status};
+use crate::connect_stage::ConnectStage;
 use crate::http::Body;
 use crate::rate_limit::RateLimiter;
 use crate::session::deadline::{Deadline, Expired};
@@ -213,6 +214,7 @@ impl StreamableHttpSession {
                 };
                 Err(RequestError::Transport(TransportFailure {
                     status: Some(status.as_u16()),
+                    stage: ConnectStage::Alive,
                     ..TransportFailure::unknown(message)
                 }))
             }

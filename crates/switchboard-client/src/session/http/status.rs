@@ -156,7 +156,8 @@ pub(super) fn send_error(error: SendFailure) -> RequestError {
         SendFailure::NoCredential(error) => RequestError::Transport(TransportFailure {
             delivery: Delivery::NotSent,
             hint: error.hint(),
-            stage: ConnectStage::Login,
+            // Nothing was sent, so not even a connection was opened.
+            stage: ConnectStage::Open,
             ..TransportFailure::unknown(error.to_string())
         }),
         SendFailure::NeedsLogin(login) => RequestError::NeedsLogin(login),
@@ -167,6 +168,7 @@ pub(super) fn send_error(error: SendFailure) -> RequestError {
 pub(super) fn not_an_event_stream(status: StatusCode) -> RequestError {
     RequestError::Transport(TransportFailure {
         status: Some(status.as_u16()),
+        stage: ConnectStage::Alive,
         ..TransportFailure::unknown("the response is not an event stream")
     })
 }
