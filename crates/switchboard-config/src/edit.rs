@@ -179,6 +179,20 @@ impl JsonEditor {
         self.apply(edits)
     }
 
+    /// Removes the item at `index` of the list at `path`. Returns false if there is none.
+    pub fn remove_item(&mut self, path: &[&str], index: usize) -> Result<bool, EditError> {
+        let edits = match self.document.find(path) {
+            Ok(found) => found.remove_item(index),
+            Err(LookupError::Key { .. }) => return Ok(false),
+            Err(LookupError::NotEditable(diagnostic)) => {
+                return Err(EditError::NotEditable(diagnostic));
+            }
+        };
+        let is_found = !edits.is_empty();
+        self.apply(edits)?;
+        Ok(is_found)
+    }
+
     /// Writes the file if it was changed. Concurrent readers see either the old or the new text.
     ///
     /// Fails if another program changed the file since it was opened.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -24,6 +25,9 @@ pub struct CallContext {
     /// When the caller stops waiting. The call can end earlier, at the call timeout of its server
     /// or, if the server has none, of the host.
     pub deadline: Option<Instant>,
+    /// How long the call may take, in place of the timeouts of its server and of the host. The
+    /// idle timeout does not apply then.
+    pub timeout: Option<Duration>,
     /// A W3C `traceparent` value that is sent to the server with the call.
     pub traceparent: Option<String>,
 }
@@ -53,6 +57,12 @@ impl CallContext {
     /// Sets when the caller stops waiting. The call then fails with a timeout.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// Sets how long the call may take, in place of the timeouts of its server and of the host.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 

@@ -153,6 +153,9 @@ pub enum CallOutcome {
     ToolError,
     /// The call failed with a [`CallError`](crate::CallError). Holds the message of that error.
     Failed(String),
+    /// No response arrived, and the server may or may not have executed the call. Holds the message
+    /// of the error.
+    Unknown(String),
     /// The future of the call was dropped before the call had a result.
     Cancelled,
 }
@@ -162,7 +165,7 @@ impl fmt::Display for CallOutcome {
         f.write_str(match self {
             Self::Ok => "ok",
             Self::ToolError => "the tool failed",
-            Self::Failed(error) => error,
+            Self::Failed(error) | Self::Unknown(error) => error,
             Self::Cancelled => "cancelled",
         })
     }

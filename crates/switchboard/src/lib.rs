@@ -131,6 +131,13 @@ pub mod elicitation {
     pub use switchboard_client::elicitation::*;
 }
 
+#[doc(hidden)]
+pub mod schema {
+    //! Validation of tool arguments outside of a call, for the command line.
+
+    pub use switchboard_wire::schema::{CompiledSchema, Validation, Violation};
+}
+
 pub mod sampling {
     //! Sampling requests: a server asks for a completion by a model.
 

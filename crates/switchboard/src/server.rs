@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use switchboard_client::session::Session;
-use switchboard_client::stderr::StderrTail;
+use switchboard_client::stderr::{StderrOutput, StderrTail};
 use switchboard_config::{MaskedEntry, Scope};
 use switchboard_wire::mcp::{Implementation, ServerHello};
 use switchboard_wire::sync::CachePadded;
@@ -423,6 +423,11 @@ impl ServerHandle {
                 .collect(),
             detail: state.detail(),
         }
+    }
+
+    pub(crate) fn stderr_since(&self, position: u64) -> Option<StderrOutput> {
+        let state = self.state();
+        state.stderr.map(|tail| tail.output_since(position))
     }
 
     pub(crate) fn details(&self, catalog: &Catalog) -> ServerDetails {

@@ -14,6 +14,7 @@ use switchboard_config::{MaskedEntry, Scope};
 
 use crate::id::{Generation, ServerName};
 use switchboard_client::auth::Challenge;
+pub use switchboard_client::stderr::StderrOutput;
 pub use switchboard_client::{ConnectAttempt, ConnectStage};
 use switchboard_wire::mcp::{Implementation, ServerHello, ToolDefinition};
 use switchboard_wire::text::{for_terminal, sanitize};

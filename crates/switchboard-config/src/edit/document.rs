@@ -225,6 +225,15 @@ impl FoundMember<'_> {
         self.object.container.remove(text, self.index)
     }
 
+    /// Returns the edits that remove an item of the list. Empty if the member has no such item.
+    pub(super) fn remove_item(&self, index: usize) -> Vec<TextEdit> {
+        let list = &self.member.value;
+        match list.kind {
+            Kind::List(_) => list.container().remove(self.object.document.text(), index),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the edits that append `value` to the member. Fails if the member is not a list.
     pub(super) fn append(&self, value: &Json) -> Result<Vec<TextEdit>, Box<Diagnostic>> {
         let document = self.object.document;

@@ -58,7 +58,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
             target,
             arguments,
             trace: call.context.traceparent.as_deref(),
-            deadline: Deadline::until(end, host.deadlines.idle),
+            deadline: Deadline::until(end, call.context.timeout.unwrap_or(host.deadlines.idle)),
             progress: None,
             input_responses: None,
         };
@@ -87,6 +87,9 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
     events.outcome = match &outcome {
         Ok(output) if output.is_error => CallOutcome::ToolError,
         Ok(_) => CallOutcome::Ok,
+        Err(error @ CallError::OutcomeUnknown { .. }) => {
+            CallOutcome::Unknown(sanitize(&error.to_string()).into_owned())
+        }
         Err(error) => CallOutcome::Failed(sanitize(&error.to_string()).into_owned()),
     };
     outcome
@@ -226,16 +229,17 @@ async fn check_permission(
     outcome.map_err(denied)
 }
 
-/// Returns how long the call may take from `now`: the `call_timeout` of the server, else
-/// `Deadlines::call` of the host, but never beyond the deadline in `context`. `now` is after the
-/// user permitted the call, so the time that the user took counts only toward that deadline.
+/// Returns how long the call may take from `now`: the timeout in `context`, else the
+/// `call_timeout` of the server, else `Deadlines::call` of the host, but never beyond the deadline
+/// in `context`. `now` is after the user permitted the call, so the time that the user took counts
+/// only toward that deadline.
 fn time_limit(
     host: &HostState,
     server: &ServerHandle,
     context: &CallContext,
     now: Instant,
 ) -> Duration {
-    let limit = server.settings().call_timeout;
+    let limit = context.timeout.or(server.settings().call_timeout);
     let limit = limit.unwrap_or(host.deadlines.call);
     let remaining = |deadline: Instant| deadline.saturating_duration_since(now);
     context

@@ -10,6 +10,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
+use switchboard_client::stderr::StderrOutput;
 use switchboard_config::{InvalidServerName, LaunchSpec, ServerConfig};
 use switchboard_wire::ServerInstance;
 use switchboard_wire::sync::lock;
@@ -142,6 +143,16 @@ impl Host {
             .iter()
             .map(|server| (server.settings().name.clone(), server.phase()));
         phases.collect()
+    }
+
+    /// What the child process of a server wrote to stderr after its first `position` bytes. `None`
+    /// if the server is not a connected child process. A new session starts at position 0.
+    pub fn server_stderr(
+        &self,
+        name: &str,
+        position: u64,
+    ) -> Result<Option<StderrOutput>, ServerError> {
+        Ok(self.find_server(name)?.stderr_since(position))
     }
 
     /// Waits until the condition `readiness` is met. A server that is not starting is connected,
