@@ -6,24 +6,30 @@
 //! get lost.
 
 mod add;
+mod duration;
 mod global;
 mod help;
 mod import;
+mod policy;
 mod resources;
 mod rules;
 mod watch;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::completion_candidates;
+use policy::PolicyCommand;
 
 pub(crate) use add::{
     AddArgs, AddJsonArgs, EntryTarget, RemoveArgs, Transport, WritableScope, suggest_double_dash,
 };
 pub(crate) use global::GlobalArgs;
 pub(crate) use import::ImportArgs;
+pub(crate) use policy::{PolicyAddArgs, PolicyRemoveArgs, PolicyTestArgs, RuleActionArg};
 pub(crate) use resources::{PromptArgs, PromptsArgs, ReadArgs, ResourcesArgs};
 pub(crate) use rules::{RuleArg, RuleArgs};
 pub(crate) use watch::WatchArgs;
@@ -169,7 +175,16 @@ enum Command {
     /// Adds the server to `disabledServers` in the local settings. A disabled server is not
     /// started.
     Disable(WithGlobals<GetArgs>),
-    /// Inspect permission rules
+    /// Print a server's stderr and log messages
+    ///
+    /// Starts the server, asks it for its log messages and prints what it writes until half
+    /// a second after it is ready.
+    Logs(WithGlobals<LogsArgs>),
+    /// Start a server anew and report changes
+    ///
+    /// Forgets the cached protocol era and tools of the server, then starts it.
+    Restart(WithGlobals<GetArgs>),
+    /// Test, list and edit permission rules
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Import servers from other MCP clients
@@ -210,16 +225,6 @@ enum Command {
     /// The stdio server that the demo starts
     #[command(name = DEMO_SERVER, hide = true)]
     DemoServer,
-}
-
-#[derive(Debug, Subcommand)]
-enum PolicyCommand {
-    /// Show which permission rule applies to a call
-    ///
-    /// Evaluates the rules for TOOL with ARGS and prints the matching rules. Does not call the
-    /// tool.
-    #[command(after_help = help::CALL)]
-    Test(WithGlobals<PolicyTestArgs>),
 }
 
 /// The shells with a completion script.
@@ -282,7 +287,12 @@ pub(crate) enum Invocation {
     Remove(RemoveArgs),
     Enable(GetArgs),
     Disable(GetArgs),
+    Logs(LogsArgs),
+    Restart(GetArgs),
     PolicyTest(PolicyTestArgs),
+    PolicyAdd(PolicyAddArgs),
+    PolicyList,
+    PolicyRemove(PolicyRemoveArgs),
     Import(ImportArgs),
     Demo,
     DemoServer,
@@ -307,6 +317,16 @@ pub(crate) struct GetArgs {
     /// Server name
     #[arg(value_name = "NAME", add = completion_candidates::server_names())]
     pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// Server name
+    #[arg(value_name = "NAME", add = completion_candidates::server_names())]
+    pub(crate) name: String,
+    /// Keep running and print new lines until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) follow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -341,9 +361,12 @@ pub(crate) struct ToolsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DescribeArgs {
-    /// Tool name: `mcp__server__tool`
+    /// Tool name: `mcp__server__tool`, `SERVER.TOOL` or two words
     #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
+    /// The tool's own name, if the first word is a server name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -355,32 +378,39 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// Tool name: `mcp__server__tool`
+    /// Tool name: `mcp__server__tool`, `SERVER.TOOL` or two words
     #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PolicyTestArgs {
-    /// Tool name: `mcp__server__tool`
-    #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
-    pub(crate) tool: String,
-    /// key=value, key:=json, one JSON object, or - to read stdin
-    #[arg(value_name = "ARGS", allow_negative_numbers = true)]
-    pub(crate) arguments: Vec<String>,
+    /// The tool's own name, if the first word is a server name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
-    /// Tool name: `mcp__server__tool`
+    /// Tool name: `mcp__server__tool`, `SERVER.TOOL` or two words
     #[arg(value_name = "TOOL", add = completion_candidates::tool_names())]
     pub(crate) tool: String,
     /// key=value, key:=json, one JSON object, or - to read stdin
-    #[arg(value_name = "ARGS", allow_negative_numbers = true)]
+    #[arg(
+        value_name = "ARGS",
+        allow_negative_numbers = true,
+        add = completion_candidates::argument_names()
+    )]
     pub(crate) arguments: Vec<String>,
     /// Allow the call without asking
     #[arg(long, short)]
     pub(crate) yes: bool,
+    /// Write the image, audio or binary data of the result to FILE, or else its text; fails if it
+    /// exists
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite FILE
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+    /// Maximum duration of the call: 30s, 5m, 1h; overrides the config
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl Cli {
@@ -405,8 +435,17 @@ impl Cli {
             Command::Remove(with) => (Invocation::Remove(with.args), with.global),
             Command::Enable(with) => (Invocation::Enable(with.args), with.global),
             Command::Disable(with) => (Invocation::Disable(with.args), with.global),
+            Command::Logs(with) => (Invocation::Logs(with.args), with.global),
+            Command::Restart(with) => (Invocation::Restart(with.args), with.global),
             Command::Policy(PolicyCommand::Test(with)) => {
                 (Invocation::PolicyTest(with.args), with.global)
+            }
+            Command::Policy(PolicyCommand::Add(with)) => {
+                (Invocation::PolicyAdd(with.args), with.global)
+            }
+            Command::Policy(PolicyCommand::List(with)) => (Invocation::PolicyList, with.global),
+            Command::Policy(PolicyCommand::Remove(with)) => {
+                (Invocation::PolicyRemove(with.args), with.global)
             }
             Command::Import(with) => (Invocation::Import(with.args), with.global),
             Command::Demo(with) => (Invocation::Demo, with.global),
@@ -447,6 +486,7 @@ mod tests {
             "call mcp__a__b key=value other:=[1] --yes",
             "--mcp-config a.json call --mcp-config b.json mcp__a__b - --json -q",
             "--deny mcp__x call mcp__a__b --deny mcp__y --timeout 5s",
+            "call a b key=value -o file --force --timeout soon",
             "list call",
             "tools call",
             "call",

@@ -1,6 +1,7 @@
 //! Dispatches to the commands, one module each.
 //!
-//! `find`, `run_host`, `listing` and `scope_files` hold what several commands share.
+//! `find`, `tool_name`, `run_host`, `listing`, `output_file` and `scope_files` hold what several
+//! commands share.
 
 pub(crate) mod add;
 pub(crate) mod call;
@@ -13,15 +14,19 @@ pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod list;
 mod listing;
+pub(crate) mod logs;
+mod output_file;
 pub(crate) mod policy;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;
 pub(crate) mod remove;
 pub(crate) mod resources;
+pub(crate) mod restart;
 mod run_host;
 mod scope_files;
 pub(crate) mod static_output;
+mod tool_name;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod watch;
@@ -56,6 +61,11 @@ pub(crate) async fn run(
         Invocation::Remove(args) => remove::run(&args, context),
         Invocation::Enable(args) => enable::enable(&args, context),
         Invocation::Disable(args) => enable::disable(&args, context),
+        Invocation::Logs(args) => logs::run(&args, context, signals).await,
+        Invocation::Restart(args) => restart::run(&args, context, signals).await,
+        Invocation::PolicyAdd(args) => policy::rules::add(&args, context),
+        Invocation::PolicyList => policy::rules::list(context),
+        Invocation::PolicyRemove(args) => policy::rules::remove(&args, context),
         Invocation::PolicyTest(args) => policy::test(args, context, signals).await,
         Invocation::Import(args) => import::run(&args, context, signals).await,
         Invocation::Demo => demo::run(context, signals).await,

@@ -29,6 +29,7 @@ use crate::find_program;
 use crate::private_file::create_private;
 use crate::process_env::{ProcessEnv, find_base_dirs, sources};
 use crate::process_guard::ProcessGuard;
+use crate::render::charset::Charset;
 use crate::render::style::Style;
 use crate::render::text::quote_for_shell;
 use crate::render::{Console, Format, Verbosity};
@@ -135,7 +136,12 @@ impl Context {
         tools.unwrap_or_default()
     }
 
-    fn server_cache(&self) -> FileServerCache {
+    /// The current directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn server_cache(&self) -> FileServerCache {
         FileServerCache::new(self.base_dirs.state.join("servers"))
     }
 
@@ -391,6 +397,7 @@ pub(crate) fn stdout_size() -> Option<(usize, usize)> {
 
 /// Chooses format, colours and widths of the output from environment, flags and terminal.
 pub(crate) fn console_for(env: &ProcessEnv, flags: &GlobalArgs) -> Console {
+    Charset::of_locale(|name| env.nonempty_variable(name)).select();
     let is_dumb = env.nonempty_variable("TERM") == Some("dumb");
     let is_plain = env.nonempty_variable("NO_COLOR").is_some() || is_dumb;
     let style = |is_terminal: bool| {

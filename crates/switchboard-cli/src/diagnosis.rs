@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use switchboard::content::for_terminal;
+use switchboard::content::sanitize;
 use switchboard::status::{ConnectStage, ConnectionStatus, ServerDetails, TransportKind};
 use switchboard_config::{
     ApprovalState, Consent, Diagnostic, LaunchDecision, LaunchSpec, PendingReason, ServerEntry,
@@ -17,9 +17,16 @@ use switchboard_config::{
 };
 
 use crate::context::{Context, LoadedServers};
+use crate::render::server_text::{quote_indented, short_field};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, format_duration, text, utc_date};
+
+/// Indent of server text below a step.
+const TEXT_INDENT: usize = 4;
+
+/// Maximum columns of the message of a step.
+const MAX_MESSAGE_COLUMNS: usize = 1_000;
 
 /// The checks for one server or tool, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -357,11 +364,15 @@ impl Diagnosis {
                 Some(elapsed) => format!("{} ({elapsed})", result.message),
                 None => result.message.clone(),
             };
+            // Further lines are text of the server, for example the end of its stderr.
+            let message = sanitize(&message);
+            let (first, rest) = message.split_once('\n').unwrap_or((&message, ""));
             table.row(vec![
                 Cell::new(symbol).paint(paint),
                 Cell::new(result.step.name()),
-                Cell::new(for_terminal(&message)),
+                Cell::new(short_field(first, MAX_MESSAGE_COLUMNS)),
             ]);
+            table.text(quote_indented(rest, TEXT_INDENT, console.columns));
         }
         let skipped = self.steps.iter().filter(|result| result.is_skipped());
         let skipped: Vec<_> = skipped.map(|result| result.step.name()).collect();

@@ -17,10 +17,12 @@ use switchboard::content::for_terminal;
 use switchboard::elicitation::{ElicitMode, ElicitResponse, Elicitation};
 
 use crate::browser::Browser;
+use crate::render::charset::Charset;
+use crate::render::server_text::quote;
 use crate::render::style::{Paint, Style};
-use crate::render::text::{quote, wrap};
+use crate::render::text::wrap;
 use crate::render::{Console, Verbosity};
-use crate::terminal::{Echo, Terminal, TerminalGuard, TerminalModes, Typed};
+use crate::terminal::{Echo, Terminal, TerminalGuard, TerminalModes, Typed, with_modes_kept};
 
 /// Width of a terminal that does not report one.
 const DEFAULT_COLUMNS: usize = 80;
@@ -144,7 +146,7 @@ impl OpenQuestion {
     /// Prints wrapped text of this program.
     fn print_text(&self, text: &str) -> Result<(), QuestionCancelled> {
         let lines = wrap(text, Some(self.columns)).join("\n");
-        Ok(io::stderr().write_all(format!("{lines}\n").as_bytes())?)
+        self.print_line(&lines)
     }
 
     /// Prints a line unchanged.
@@ -153,7 +155,8 @@ impl OpenQuestion {
         reason = "only code that holds the terminal may print"
     )]
     fn print_line(&self, text: &str) -> Result<(), QuestionCancelled> {
-        Ok(io::stderr().write_all(format!("{text}\n").as_bytes())?)
+        let text = format!("{text}\n");
+        Ok(io::stderr().write_all(Charset::current().encode(&text).as_bytes())?)
     }
 
     /// Prints wrapped text, dimmed.
@@ -169,7 +172,7 @@ impl OpenQuestion {
 
     /// Prints text of the server.
     fn print_quoted(&self, text: &str) -> Result<(), QuestionCancelled> {
-        self.print_line(&quote(text, self.columns))
+        self.print_line(&quote(text, Some(self.columns)))
     }
 
     fn dim(&self, text: &str) -> String {
@@ -201,7 +204,8 @@ impl OpenQuestion {
     /// Reads a line without echo.
     async fn ask_hidden(&mut self, prompt: &str) -> Result<String, QuestionCancelled> {
         self.modes.echo(Echo::Hidden)?;
-        let answer = self.ask(prompt).await;
+        let hide = self.modes.echo_setter(Echo::Hidden);
+        let answer = with_modes_kept(hide, self.ask(prompt)).await;
         self.modes.echo(Echo::Shown)?;
         answer
     }

@@ -14,6 +14,8 @@ use switchboard::watch::WatchError;
 use switchboard::{CallError, StartError};
 use switchboard_config::{Diagnostic, EditError};
 
+use crate::render::text::quote_for_shell;
+
 /// The exit codes of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -226,7 +228,8 @@ impl From<QueryError> for Failure {
         let hint = match &error {
             QueryError::Unavailable(server) => server.hint.clone(),
             QueryError::UnsupportedCapability { server, .. } => Some(format!(
-                "run `switchboard get {server}` to see its capabilities"
+                "run `switchboard get {}` to see its capabilities",
+                quote_for_shell(server.as_ref())
             )),
             QueryError::TimedOut { .. } | QueryError::ConnectionLost { .. } => {
                 Some("run the command again".to_owned())

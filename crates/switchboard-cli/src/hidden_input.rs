@@ -9,7 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use crate::failure::Failure;
 use crate::signals::Signals;
-use crate::terminal::disable_stop_keys;
+use crate::terminal::{disable_stop_keys, with_modes_kept};
 
 /// Maximum number of bytes read from stdin. Secrets are much shorter; the limit stops a large file
 /// that was redirected by mistake.
@@ -38,7 +38,12 @@ pub(crate) async fn read_values(
         read.await
             .map_err(|error| Failure::internal(error.to_string()))?
     };
-    let values = signals.until_signal(read).await;
+    let turn_echo_off = || {
+        if let Some(echo_off) = &echo_off {
+            echo_off.apply();
+        }
+    };
+    let values = with_modes_kept(turn_echo_off, signals.until_signal(read)).await;
     drop(echo_off);
     values
 }
@@ -63,6 +68,7 @@ pub(crate) async fn read_all(signals: &mut Signals) -> Result<String, Failure> {
 /// Keeps terminal echo off until this value is dropped.
 struct EchoOff {
     before: Termios,
+    silent: Termios,
 }
 
 impl EchoOff {
@@ -74,7 +80,13 @@ impl EchoOff {
         silent.local_modes.insert(LocalModes::ECHONL);
         disable_stop_keys(&mut silent);
         tcsetattr(io::stdin(), OptionalActions::Flush, &silent).map_err(failed)?;
-        Ok(Self { before })
+        Ok(Self { before, silent })
+    }
+
+    /// Turns echo off again.
+    fn apply(&self) {
+        // Ignore: the terminal is gone, so there is no echo.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.silent);
     }
 }
 

@@ -12,6 +12,7 @@ mod context;
 mod diagnosis;
 mod elicit;
 mod engine_settings;
+mod exact_number;
 mod failure;
 mod find_program;
 mod hidden_input;

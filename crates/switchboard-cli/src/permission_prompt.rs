@@ -96,7 +96,7 @@ impl PermissionForm {
         let choices = if self.rule_files.is_empty() {
             "[y/N]"
         } else {
-            "[y]es, [a]lways, [N]o"
+            "[y]es, [a]lways with any arguments, [N]o"
         };
         let choices = self.style.paint(Paint::Dim, choices);
         let question = format!("Allow this call? {choices} ");
@@ -137,19 +137,23 @@ impl PermissionForm {
     /// Asks which file to save the allow rule to. `None` means that the call is denied.
     async fn choose_rule_file(&self, input: &mut LineInput) -> io::Result<Option<&RuleFile>> {
         let [only] = self.rule_files.as_slice() else {
-            let choices = self.style.paint(Paint::Dim, "[L]ocal, [u]ser");
-            let question = "Always in this project, or everywhere? ";
-            let typed = input.ask(&format!("{question}{choices} ")).await?;
-            // At the end of input, the call is denied. An empty line selects the local scope.
-            let Typed::Line(answer) = typed else {
-                return Ok(None);
-            };
-            let scope = match answer.trim().to_ascii_lowercase().as_str() {
-                "" | "l" | "local" => RuleScope::Local,
-                "u" | "user" => RuleScope::User,
-                _ => return Ok(None),
-            };
-            return Ok(self.rule_files.iter().find(|file| file.scope == scope));
+            let choices = self
+                .style
+                .paint(Paint::Dim, "[P]roject, [e]verywhere, [n]o");
+            let question = format!("Always in this project, or everywhere? {choices} ");
+            loop {
+                // At the end of input, the call is denied.
+                let Typed::Line(answer) = input.ask(&question).await? else {
+                    return Ok(None);
+                };
+                match parse_scope(&answer) {
+                    Some(ScopeReply::Scope(scope)) => {
+                        return Ok(self.rule_files.iter().find(|file| file.scope == scope));
+                    }
+                    Some(ScopeReply::No) => return Ok(None),
+                    None => {}
+                }
+            }
         };
         Ok(Some(only))
     }
@@ -242,9 +246,49 @@ fn parse_reply(answer: &str) -> Option<PermissionReply> {
     }
 }
 
+/// An answer to the question where "always" applies.
+#[derive(Debug, PartialEq, Eq)]
+enum ScopeReply {
+    Scope(RuleScope),
+    No,
+}
+
+/// Parses the answer to the question where "always" applies. An empty line is this project. `None`
+/// means that the question is repeated.
+fn parse_scope(answer: &str) -> Option<ScopeReply> {
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "" | "p" | "project" | "l" | "local" => Some(ScopeReply::Scope(RuleScope::Local)),
+        "e" | "everywhere" | "u" | "user" => Some(ScopeReply::Scope(RuleScope::User)),
+        "n" | "no" => Some(ScopeReply::No),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_and_letters_choose_the_scope() {
+        for project in ["", "p", "Project", "local", "l"] {
+            let reply = parse_scope(project);
+            assert_eq!(
+                reply,
+                Some(ScopeReply::Scope(RuleScope::Local)),
+                "{project}"
+            );
+        }
+        for everywhere in ["e", "everywhere", "USER", "u"] {
+            let reply = parse_scope(everywhere);
+            assert_eq!(
+                reply,
+                Some(ScopeReply::Scope(RuleScope::User)),
+                "{everywhere}"
+            );
+        }
+        assert_eq!(parse_scope("no"), Some(ScopeReply::No));
+        assert_eq!(parse_scope("maybe"), None);
+    }
 
     #[test]
     fn only_a_clear_yes_allows() {

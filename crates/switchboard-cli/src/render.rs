@@ -3,10 +3,12 @@
 //! Invariant: text from servers and files is sanitized before it reaches a terminal. If stdout is
 //! closed, no error is printed; only the exit code reports it.
 
+pub(crate) mod charset;
 pub(crate) mod diagnostic;
 pub(crate) mod json;
 pub(crate) mod progress;
 pub(crate) mod redraw;
+pub(crate) mod server_text;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -18,6 +20,7 @@ use switchboard_config::{Diagnostic, Severity};
 
 use crate::failure::{Failure, Kind};
 use crate::terminal::Terminal;
+use charset::Charset;
 use style::{Paint, Style};
 pub(crate) use time::{format_duration, utc_date, utc_timestamp};
 
@@ -72,15 +75,24 @@ impl Console {
     }
 
     /// Prints a result to stdout, ending with a newline. Prints nothing if the result is empty.
+    pub(crate) fn print(&self, result: &str) -> Result<(), Failure> {
+        let charset = match self.format {
+            Format::Json => Charset::Utf8,
+            Format::Text => Charset::current(),
+        };
+        self.print_content(&charset.encode(result))
+    }
+
+    /// Prints content of a server to stdout. The content is printed unchanged in every locale.
     #[expect(
         clippy::unused_self,
         reason = "callers print through the console they were given"
     )]
-    pub(crate) fn print(&self, result: &str) -> Result<(), Failure> {
-        if result.is_empty() {
+    pub(crate) fn print_content(&self, content: &str) -> Result<(), Failure> {
+        if content.is_empty() {
             return Ok(());
         }
-        match print(result)? {
+        match print(content)? {
             StdoutState::Open => Ok(()),
             StdoutState::Closed => Err(Failure::new(Kind::OutputClosed, "stdout was closed")),
         }
@@ -107,14 +119,14 @@ impl Console {
         if self.verbosity != Verbosity::Quiet {
             self.print_labelled("warning: ", Paint::Yellow, message, self.stderr_columns);
             if let Some(hint) = hint {
-                self.print_labelled("hint: ", Paint::Cyan, hint, None);
+                self.print_hint(hint, None);
             }
         }
     }
 
     fn print_labelled(&self, label: &str, paint: Paint, message: &str, columns: Option<usize>) {
-        let lines = text::wrap_and_indent(&format!("{label}{message}"), 2, columns);
-        let message = lines.trim_start().strip_prefix(label).unwrap_or(&lines);
+        let lines = server_text::quote_message(&format!("{label}{message}"), 0, columns);
+        let message = lines.strip_prefix(label).unwrap_or(&lines);
         print_stderr(&format!(
             "{}{message}",
             self.stderr_style.paint(paint, label)
@@ -141,8 +153,17 @@ impl Console {
             let columns = self
                 .stderr_columns
                 .filter(|_| !hint.contains("switchboard "));
-            self.print_labelled("hint: ", Paint::Cyan, hint, columns);
+            self.print_hint(hint, columns);
         }
+    }
+
+    /// Prints a hint. All its lines are text of this program.
+    fn print_hint(&self, hint: &str, columns: Option<usize>) {
+        let label = "hint: ";
+        let lines = text::wrap_and_indent(&format!("{label}{hint}"), 2, columns);
+        let hint = lines.trim_start().strip_prefix(label).unwrap_or(&lines);
+        let label = self.stderr_style.paint(Paint::Cyan, label);
+        print_stderr(&format!("{label}{hint}"));
     }
 }
 
@@ -167,7 +188,7 @@ pub(crate) fn print(result: &str) -> Result<StdoutState, Failure> {
 /// Prints to stderr, even with `--quiet`.
 pub(crate) fn print_stderr(text: &str) {
     // Ignore: if stderr is closed, there is no place to print the error.
-    let _ = write_line(io::stderr().lock(), text);
+    let _ = write_line(io::stderr().lock(), &Charset::current().encode(text));
 }
 
 fn write_line(mut to: impl Write, text: &str) -> io::Result<()> {

@@ -51,6 +51,14 @@ impl FileServerCache {
         serde_json::from_slice(&text).ok()
     }
 
+    /// Removes everything that is stored about a server.
+    pub(crate) fn forget(&self, key: &str) {
+        if let Some(path) = self.path(key) {
+            // Ignore: nothing is stored.
+            fs::remove_file(path).ok();
+        }
+    }
+
     /// Updates the cache file of one server. If two processes update the file at the same time, the
     /// later one wins. The lost value is requested from the server again in the next run.
     fn change(&self, key: &str, change: impl FnOnce(&mut CachedServer)) {

@@ -5,6 +5,7 @@
 //! deferred, and only input typed after the question was shown answers the question.
 
 mod line_input;
+mod resume;
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -16,6 +17,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, WeakProgressBar};
 use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use line_input::{Echo, LineInput, TerminalModes, Typed, disable_stop_keys};
+pub(crate) use resume::with_modes_kept;
 
 /// Maximum bytes of stderr output that are deferred while a question is open: the user may take
 /// long to answer, and servers may log much. When a message does not fit, that message and all

@@ -2,12 +2,14 @@
 //!
 //! Does no I/O. A value that does not have the type in the schema stays a string: the host
 //! validates arguments later and has the better error message. Invariant: no argument is dropped,
-//! and `key:=json` is never coerced.
+//! `key:=json` is never coerced, and a number is sent with exactly the value that was written.
 
 use serde_json::{Map, Number, Value};
 use switchboard::mcp::Json;
 
-use crate::failure::Failure;
+use crate::exact_number::{find_inexact, is_exact};
+use crate::failure::{Failure, Kind};
+use crate::render::text::truncate;
 use crate::tool_schema::ToolSchema;
 
 /// The form in which the tool arguments were given on the command line.
@@ -33,6 +35,9 @@ enum ArgumentValue {
     Json(Value),
 }
 
+/// Maximum columns of a number in an error message.
+const MAX_NUMBER_COLUMNS: usize = 60;
+
 const ARGUMENT_SYNTAX: &str = "write key=value, key:=json, one JSON object, or - to read stdin";
 
 /// Parses the words after the tool's name.
@@ -53,7 +58,10 @@ pub(crate) fn parse(words: &[String]) -> Result<ArgumentInput, Failure> {
 /// Parses a JSON object.
 pub(crate) fn parse_object(text: &str) -> Result<Map<String, Value>, Failure> {
     match parse_json(text) {
-        Ok(Value::Object(object)) => Ok(object),
+        Ok(Value::Object(object)) => match find_inexact(text) {
+            None => Ok(object),
+            Some(number) => Err(inexact_error(number).hint("write it in quotes, as a string")),
+        },
         Ok(_) => {
             Err(Failure::usage("the arguments are JSON, but not an object").hint(ARGUMENT_SYNTAX))
         }
@@ -70,6 +78,17 @@ fn parse_json(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text)
 }
 
+/// The error for a number that would be rounded before it is sent.
+fn inexact_error(number: &str) -> Failure {
+    Failure::new(
+        Kind::InvalidArguments,
+        format!(
+            "the number {} cannot be sent exactly",
+            truncate(number, MAX_NUMBER_COLUMNS)
+        ),
+    )
+}
+
 fn parse_pair(word: &str) -> Result<ArgumentPair, Failure> {
     if word == "-" || word.trim_start().starts_with('{') {
         let message = format!("`{word}` cannot be combined with other arguments");
@@ -84,7 +103,12 @@ fn parse_pair(word: &str) -> Result<ArgumentPair, Failure> {
     let (key, value) = match key.strip_suffix(':') {
         None => (key, ArgumentValue::Text(value.to_owned())),
         Some(key) => match parse_json(value) {
-            Ok(json) => (key, ArgumentValue::Json(json)),
+            Ok(json) => match find_inexact(value) {
+                None => (key, ArgumentValue::Json(json)),
+                Some(number) => {
+                    return Err(inexact_error(number).hint(format!("for plain text write {key}=…")));
+                }
+            },
             Err(error) => {
                 let message = format!("the value of `{key}` is not valid JSON: {error}");
                 return Err(Failure::usage(message).hint(format!("for plain text write {key}=…")));
@@ -154,71 +178,95 @@ fn coerce_all(
         let items = values
             .into_iter()
             .map(|value| coerce_one(value, items, schema));
-        return Ok(items.collect());
+        return items.collect();
     }
-    Ok(values.pop().map_or(Value::Null, |value| {
-        coerce_one(value, property_schema, schema)
-    }))
+    match values.pop() {
+        None => Ok(Value::Null),
+        Some(value) => coerce_one(value, property_schema, schema),
+    }
 }
 
-fn coerce_one(value: ArgumentValue, property_schema: Option<&Value>, schema: &ToolSchema) -> Value {
+fn coerce_one(
+    value: ArgumentValue,
+    property_schema: Option<&Value>,
+    schema: &ToolSchema,
+) -> Result<Value, Failure> {
     match (value, property_schema) {
-        (ArgumentValue::Json(json), _) => json,
-        (ArgumentValue::Text(text), None) => Value::String(text),
+        (ArgumentValue::Json(json), _) => Ok(json),
+        (ArgumentValue::Text(text), None) => Ok(Value::String(text)),
         (ArgumentValue::Text(text), Some(property_schema)) => {
             coerce_text(text, property_schema, schema)
         }
     }
 }
 
-fn coerce_text(text: String, property_schema: &Value, schema: &ToolSchema) -> Value {
+fn coerce_text(
+    text: String,
+    property_schema: &Value,
+    schema: &ToolSchema,
+) -> Result<Value, Failure> {
     let choices = schema.choices(property_schema);
     let matches_text =
         |choice: &&&Value| choice.as_str() == Some(&text) || choice.to_string() == text;
     if let Some(choice) = choices.iter().find(matches_text) {
-        return (*choice).clone();
+        return Ok((*choice).clone());
     }
     if schema.allows(property_schema, "string") || !schema.is_typed(property_schema) {
-        return Value::String(text);
+        return Ok(Value::String(text));
     }
-    parse_scalar(&text, property_schema, schema)
-        .or_else(|| parse_json_value(&text, property_schema, schema))
-        .unwrap_or(Value::String(text))
+    if let Some(scalar) = parse_scalar(&text, property_schema, schema)? {
+        return Ok(scalar);
+    }
+    let value = parse_json_value(&text, property_schema, schema)?;
+    Ok(value.unwrap_or(Value::String(text)))
 }
 
-fn parse_scalar(text: &str, property_schema: &Value, schema: &ToolSchema) -> Option<Value> {
+fn parse_scalar(
+    text: &str,
+    property_schema: &Value,
+    schema: &ToolSchema,
+) -> Result<Option<Value>, Failure> {
     let allows = |kind| schema.allows(property_schema, kind);
-    match text {
+    Ok(match text {
         "true" | "false" if allows("boolean") => Some(Value::Bool(text == "true")),
         "null" if allows("null") => Some(Value::Null),
-        _ if allows("number") || allows("integer") => parse_number(text).map(Value::Number),
+        _ if allows("number") || allows("integer") => parse_number(text)?.map(Value::Number),
         _ => None,
+    })
+}
+
+/// Parses a number. `None` if the text is no number; an error if the number would be rounded.
+fn parse_number(text: &str) -> Result<Option<Number>, Failure> {
+    let as_json = serde_json::from_str(text).ok();
+    let number = as_json.or_else(|| Number::from_f64(text.parse().ok()?));
+    match number {
+        Some(number) if !is_exact(text, &number) => Err(inexact_error(text)),
+        number => Ok(number),
     }
 }
 
-/// Parses a number. `None` for an integer that does not fit into 64 bits, because a float would
-/// lose digits.
-fn parse_number(text: &str) -> Option<Number> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let as_json = serde_json::from_str(text).ok();
-    let number: Number = as_json.or_else(|| Number::from_f64(text.parse().ok()?))?;
-    (!is_integer || !number.is_f64()).then_some(number)
-}
-
-fn parse_json_value(text: &str, property_schema: &Value, schema: &ToolSchema) -> Option<Value> {
+fn parse_json_value(
+    text: &str,
+    property_schema: &Value,
+    schema: &ToolSchema,
+) -> Result<Option<Value>, Failure> {
     let json: Option<Value> = serde_json::from_str(text).ok();
     let is_list = schema.allows(property_schema, "array");
-    match json {
+    let value = match json {
         Some(json @ Value::Object(_)) if schema.allows(property_schema, "object") => Some(json),
         Some(json @ Value::Array(_)) if is_list => Some(json),
         // The schema expects a list and the text is a single value: pass a list with this one item.
         _ if is_list => {
             let item = ArgumentValue::Text(text.to_owned());
             let items = schema.items(property_schema);
-            Some(Value::Array(vec![coerce_one(item, items, schema)]))
+            let item = coerce_one(item, items, schema)?;
+            return Ok(Some(Value::Array(vec![item])));
         }
         _ => None,
+    };
+    match find_inexact(text) {
+        Some(number) if value.is_some() => Err(inexact_error(number)),
+        _ => Ok(value),
     }
 }
 
@@ -323,8 +371,27 @@ mod tests {
             typed(&["count=many", "deep=yes", "where=here"]),
             json!({"count": "many", "deep": "yes", "where": "here"})
         );
-        let long = "count=99999999999999999999999";
-        assert_eq!(typed(&[long]), json!({"count": "99999999999999999999999"}));
+    }
+
+    #[test]
+    fn numbers_that_would_be_rounded_are_rejected() {
+        for given in [
+            "count=99999999999999999999999",
+            "ratio=99999999999999999999999",
+            "sizes=99999999999999999999999",
+            "text:=99999999999999999999999",
+            "untyped:=[99999999999999999999999]",
+            "sizes=[1,99999999999999999999999]",
+            r#"{"a": {"b": 99999999999999999999999}}"#,
+        ] {
+            assert_eq!(
+                error_of(&[given]),
+                "the number 99999999999999999999999 cannot be sent exactly",
+                "{given}"
+            );
+        }
+        let long = "text=99999999999999999999999";
+        assert_eq!(typed(&[long]), json!({"text": "99999999999999999999999"}));
     }
 
     #[test]

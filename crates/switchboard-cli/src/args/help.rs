@@ -27,6 +27,16 @@ Arguments:
 
 Repeat a key to pass a list.";
 
+pub(super) const POLICY_ADD: &str = "\
+Examples:
+  switchboard policy add allow 'mcp__files__read_*'
+  switchboard policy add deny mcp__files__write_file --where 'path=/etc/**' -s user
+  switchboard policy list
+  switchboard policy remove 'mcp__files__read_*'
+
+Scopes: local = you, this project; project = shared in .switchboard/settings.json; user = you, all \
+projects. Allow rules of a project apply only to the servers of its .mcp.json.";
+
 pub(super) const COMPLETIONS: &str = "\
 Install (takes effect in new shells):
   bash        switchboard completions bash > ~/.local/share/bash-completion/completions/switchboard
@@ -74,11 +84,11 @@ Examples:
   switchboard import --file ~/backup/.claude.json
 
 User-level servers go to the user scope, project-level ones to the local scope; -s overrides.
-Entries found in project files come from the project's authors: they need confirmation, and --yes
+Entries found in project files come from the project's authors: they need confirmation, and --yes \
 skips them unless --trust-project is given too.";
 
 pub(super) const READ: &str = "\
-Prints text; on a terminal, escape sequences are removed. Saves binary content to a file and prints
+Prints text; on a terminal, escape sequences are removed. Saves binary content to a file and prints \
 its path. A pipe receives the bytes if the resource has no other parts.
 
 Examples:
@@ -95,10 +105,40 @@ Examples:
   switchboard prompt mcp__team__review --complete language=r";
 
 pub(super) const WATCH: &str = "\
-Prints a diff for each change until Ctrl-C. Subscribes if the server supports it, else polls every
-5 seconds or every --every TIME. Tool polls obey your permission rules; you are asked once.
+Prints a diff for each change until Ctrl-C. Subscribes if the server supports it, else polls every \
+5 seconds or every --every TIME. Changes of config and rules take effect at the next start. Tool polls obey your permission rules; you are asked once.
 
 Examples:
   switchboard watch files file:///notes.txt
   switchboard watch files file:///notes.txt --every 30s
   switchboard watch ci --tool build_status branch=main --every 1m --count 1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parser of the command line wraps help texts. A line break inside a sentence would be a
+    /// second break on a narrow terminal.
+    #[test]
+    fn sentences_have_no_line_breaks() {
+        let texts = [
+            TOP_LEVEL,
+            CALL,
+            POLICY_ADD,
+            COMPLETIONS,
+            MAN,
+            TRUST,
+            ADD,
+            ADD_JSON,
+            IMPORT,
+            READ,
+            PROMPT,
+            WATCH,
+        ];
+        let is_prose = |line: &&str| !line.starts_with(' ') && !line.contains("  ");
+        for line in texts.iter().flat_map(|text| text.lines()).filter(is_prose) {
+            let ends_sentence = line.is_empty() || line.ends_with(['.', ':', ';']);
+            assert!(ends_sentence, "{line:?}");
+        }
+    }
+}

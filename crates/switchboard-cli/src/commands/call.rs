@@ -4,19 +4,23 @@
 //! that syntax errors are reported immediately. The arguments are coerced to the tool's schema
 //! after the start, when the schema is known.
 
+mod saved_result;
+
 use std::io::Read as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use switchboard::call::CallOrigin;
 use switchboard::catalog::CatalogTool;
-use switchboard::content::sanitize;
 use switchboard::permission::Denial;
 use switchboard::{CallContext, CallError, Event, Host, Output};
-use switchboard_config::{Scope, ServerName};
+use switchboard_config::{Scope, ServerName, nearest};
 
-use super::find::{find_server, find_tool, require_launchable, server_of_tool};
+use super::find::{find_named_tool, find_tool, require_launchable};
+use super::output_file::OutputFile;
 use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::always_allow::rule_files;
 use crate::args::CallArgs;
@@ -25,6 +29,7 @@ use crate::engine_settings::{self, CALL_TIMEOUT_VAR, settings_error};
 use crate::failure::{Exit, Failure, Kind};
 use crate::permission_prompt::PermissionPrompt;
 use crate::render::progress::{ProgressLine, log_progress};
+use crate::render::server_text::quote_message;
 use crate::render::style::Paint;
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
@@ -34,16 +39,21 @@ use crate::tool_schema::ToolSchema;
 /// Maximum bytes of the arguments on stdin.
 const MAX_STDIN_BYTES: u64 = 16 * 1024 * 1024;
 
+/// Maximum number of unknown arguments that an error names.
+const MAX_UNKNOWN_ARGUMENTS: usize = 5;
+
 pub(crate) async fn run(
     args: CallArgs,
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let input = parse(&args.arguments)?;
     let servers = context.load_servers()?;
-    let entry = find_server(&servers, &context.console, |servers| {
-        server_of_tool(servers, &args.tool)
-    })?;
+    let (named, words) = find_named_tool(&servers, &context.console, &args.tool, &args.arguments)?;
+    let entry = named.entry;
+    let input = parse(words)?;
+    let file = args.output.as_deref().map(|path| context.absolute(path));
+    let file = file.map(|path| OutputFile::new(path, args.force));
+    let file = file.transpose()?;
     require_launchable(entry, &servers, context)?;
     require_usable_settings(&servers)?;
     let input = match input {
@@ -57,11 +67,33 @@ pub(crate) async fn run(
     let in_flight = AtomicBool::new(false);
     let outcome = run_with_host(host, signals, context, async |host| {
         start_servers(host, console, LazyServers::Unlisted).await;
-        let tool = find_tool(host, entry, &args.tool).await?;
+        let tool = find_tool(host, &named).await?;
         let arguments = coerce_arguments(input, &ToolSchema::parse(&tool.definition.input_schema))?;
-        let outcome = run_call(host, &tool, Value::Object(arguments), console, &in_flight).await;
-        let output = outcome.map_err(|error| to_failure(error, &tool, host, context))?;
-        print_output(&output, context)
+        let given: Vec<String> = arguments.keys().cloned().collect();
+        let call = PreparedCall {
+            tool: &tool,
+            arguments: Value::Object(arguments),
+            timeout: args.timeout,
+        };
+        let outcome = run_call(host, call, console, &in_flight).await;
+        let output = outcome.map_err(|error| {
+            let unknown = describe_unknown_arguments(&error, &given, &tool);
+            let failure = to_failure(error, &tool, host, context);
+            let failure = match unknown {
+                Some(unknown) => failure.append(&unknown),
+                None => failure,
+            };
+            match args.timeout {
+                Some(_) if failure.parts().kind == Kind::TimedOut => {
+                    failure.hint("raise --timeout")
+                }
+                _ => failure,
+            }
+        })?;
+        match file {
+            Some(file) if !output.is_error => save_output(&output, &file, context),
+            _ => print_output(&output, None, context),
+        }
     })
     .await;
     // If a signal arrives after the request was sent, the error says that the tool may have run.
@@ -126,14 +158,31 @@ pub(super) fn coerce_arguments(
     }
 }
 
+/// A call that is ready to be sent.
+struct PreparedCall<'a> {
+    tool: &'a CatalogTool,
+    arguments: Value,
+    /// The value of `--timeout`.
+    timeout: Option<Duration>,
+}
+
 /// Calls the tool and shows its progress. Sets `in_flight` when the request was sent.
 async fn run_call(
     host: &Host,
-    tool: &CatalogTool,
-    arguments: Value,
+    call: PreparedCall<'_>,
     console: &Console,
     in_flight: &AtomicBool,
 ) -> Result<Output, CallError> {
+    let PreparedCall {
+        tool,
+        arguments,
+        timeout,
+    } = call;
+    let origin = CallContext::default().origin(CallOrigin::User);
+    let call_context = match timeout {
+        Some(timeout) => origin.timeout(timeout),
+        None => origin,
+    };
     let mut events = host.events();
     // A `Mutex`, because the progress callback has to be `Sync`. The lock is never contended: the
     // call and the loop below run in one task.
@@ -142,7 +191,7 @@ async fn run_call(
     let begin = || ProgressLine::start(console, tool.definition.display_name());
     let call = host
         .call(tool.wire_name.as_str(), arguments)
-        .context(CallContext::default().origin(CallOrigin::User))
+        .context(call_context)
         .on_progress(|note| {
             log_progress(console, &note);
             line().get_or_insert_with(begin).set_progress(&note);
@@ -183,6 +232,30 @@ fn to_failure(error: CallError, tool: &CatalogTool, host: &Host, context: &Conte
     }
 }
 
+/// Names the given arguments that the tool does not have. They are often the reason why another
+/// argument is missing.
+fn describe_unknown_arguments(
+    error: &CallError,
+    given: &[String],
+    tool: &CatalogTool,
+) -> Option<String> {
+    if !matches!(error, CallError::InvalidArguments { .. }) {
+        return None;
+    }
+    let schema = ToolSchema::parse(&tool.definition.input_schema);
+    let parameters = schema.parameters();
+    let known: Vec<_> = parameters.iter().map(|parameter| parameter.name).collect();
+    let unknown = given.iter().filter(|name| !known.contains(&name.as_str()));
+    let unknown: Vec<_> = unknown
+        .take(MAX_UNKNOWN_ARGUMENTS)
+        .map(|name| match nearest(name, &known) {
+            Some(nearest) => format!("`{name}` (did you mean `{}`?)", text::one_line(nearest)),
+            None => format!("`{name}`"),
+        })
+        .collect();
+    (!unknown.is_empty()).then(|| format!("the tool has no argument {}", unknown.join(", ")))
+}
+
 /// Returns the end of the server's stderr, which often shows why a call timed out.
 fn stderr_tail(host: &Host, server: &ServerName) -> Option<String> {
     let stderr = host.server_details(server.as_str()).ok()?.stderr?;
@@ -211,7 +284,33 @@ fn limit_hint(error: &CallError, context: &Context) -> Option<String> {
     })
 }
 
-fn print_output(output: &Output, context: &Context) -> Result<Exit, Failure> {
+/// Saves the result to the file and prints what is not saved.
+fn save_output(output: &Output, file: &OutputFile, context: &Context) -> Result<Exit, Failure> {
+    match saved_result::save(output, file) {
+        Ok(rest) => {
+            let exit = print_output(&rest, Some(&file.path), context)?;
+            if !context.console.is_json() {
+                let path = text::path_on_one_line(&file.path);
+                context.console.note(&format!("saved to {path}"));
+            }
+            Ok(exit)
+        }
+        Err(failure) => {
+            // The tool has run, so the result is printed. With `--json` the error is the output.
+            if !context.console.is_json() {
+                print_output(output, None, context)?;
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Prints the result. `saved_to` is the file to which a part of it was saved.
+fn print_output(
+    output: &Output,
+    saved_to: Option<&Path>,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let console = &context.console;
     let full_result_file = output
         .stored
@@ -221,15 +320,20 @@ fn print_output(output: &Output, context: &Context) -> Result<Exit, Failure> {
         console.print(&json::pretty(&json::CallResultJson::new(
             output,
             full_result_file,
+            saved_to,
         )))?;
     } else {
         let text = output.to_text();
-        console.print(&text)?;
-        if text.is_empty() {
+        console.print_content(&text)?;
+        if text.is_empty() && saved_to.is_none() {
             console.note("note: the result is empty");
         }
         for note in &output.notes {
-            console.note(&format!("note: {}", sanitize(note)));
+            console.note(&quote_message(
+                &format!("note: {note}"),
+                0,
+                console.stderr_columns,
+            ));
         }
         if let Some(file) = full_result_file {
             console.note(&format!(

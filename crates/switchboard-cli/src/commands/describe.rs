@@ -1,22 +1,30 @@
 //! `describe TOOL`: prints a tool's description, its arguments and a command to call it.
 
 use switchboard::catalog::CatalogTool;
-use switchboard::content::for_terminal;
 
-use super::find::{find_server, find_tool, require_launchable, server_of_tool};
+use super::find::{find_named_tool, find_tool, require_launchable};
 use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::args::DescribeArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::permission_prompt::annotation_labels;
+use crate::render::server_text::{quote_indented, short_field};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
-use crate::render::{Console, json, text};
+use crate::render::text::{self, quote_for_shell};
+use crate::render::{Console, json};
 use crate::signals::Signals;
 use crate::tool_schema::{Parameter, ToolSchema};
 
 /// In a terminal with fewer columns, descriptions are printed below the argument names.
 const NARROW_COLUMNS: usize = 60;
+
+/// Maximum number of arguments shown, and the maximum columns of the fields that the server
+/// declares.
+const MAX_PARAMETERS: usize = 200;
+const MAX_NAME_COLUMNS: usize = 100;
+const MAX_FIELD_COLUMNS: usize = 300;
+const MAX_DESCRIPTION_COLUMNS: usize = 2_000;
 
 pub(crate) async fn run(
     args: &DescribeArgs,
@@ -24,15 +32,15 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = find_server(&servers, &context.console, |servers| {
-        server_of_tool(servers, &args.tool)
-    })?;
+    let more = args.name.as_slice();
+    let (named, _) = find_named_tool(&servers, &context.console, &args.tool, more)?;
+    let entry = named.entry;
     require_launchable(entry, &servers, context)?;
     let entries = vec![entry.clone()];
     let host = context.one_shot_host(&servers, entries.clone());
     run_with_host(host, signals, context, async |host| {
         start_servers(host, &context.console, LazyServers::Unlisted).await;
-        let tool = find_tool(host, entry, &args.tool).await?;
+        let tool = find_tool(host, &named).await?;
         host.check_schemas([&tool]).await;
         context.console.print(&render(&tool, &context.console))?;
         Ok(Exit::Ok)
@@ -54,7 +62,7 @@ fn render(tool: &CatalogTool, console: &Console) -> String {
             style.paint(Paint::Bold, tool.wire_name.as_str()),
             render_identity(tool, console).trim_end()
         ),
-        text::wrap_and_indent(description.trim(), 2, console.prose_columns()),
+        quote_indented(description.trim(), 2, console.prose_columns()),
         render_arguments(&parameters, console),
         format!(
             "{}\n  {}",
@@ -72,7 +80,7 @@ fn render(tool: &CatalogTool, console: &Console) -> String {
 
 fn render_notes(tool: &CatalogTool, console: &Console) -> String {
     let notes = tool.schema_notes().map(|note| {
-        let note = for_terminal(&format!("note: {note}")).into_owned();
+        let note = short_field(&format!("note: {note}"), MAX_FIELD_COLUMNS);
         let block = text::wrap_and_indent(&note, 2, console.prose_columns());
         console.style.paint(Paint::Dim, &block)
     });
@@ -90,13 +98,13 @@ fn render_identity(tool: &CatalogTool, console: &Console) -> String {
         ("server", tool.id.server.as_str()),
         ("tool", tool.id.tool.as_str()),
         ("title", title.map(String::as_str).unwrap_or_default()),
-        ("hints", &hints),
+        ("hints", hints.as_str()),
     ];
     let mut table = Table::new(1, Overflow::Truncate).indent(2);
     for (label, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
         table.row(vec![
             Cell::new(label).paint(Paint::Dim),
-            Cell::new(for_terminal(value)),
+            Cell::new(short_field(value, MAX_FIELD_COLUMNS)),
         ]);
     }
     table.render(console.columns, console.style)
@@ -109,11 +117,11 @@ fn render_arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
     }
     let is_narrow = (console.columns).is_some_and(|columns| columns < NARROW_COLUMNS);
     let mut table = Table::new(3, Overflow::Wrap).indent(2);
-    for parameter in parameters {
+    for parameter in parameters.iter().take(MAX_PARAMETERS) {
         let required = if parameter.required { "required" } else { "" };
         let mut cells = vec![
-            Cell::new(for_terminal(parameter.name)).paint(Paint::Bold),
-            Cell::new(for_terminal(&parameter.kind)).paint(Paint::Cyan),
+            Cell::new(short_field(parameter.name, MAX_NAME_COLUMNS)).paint(Paint::Bold),
+            Cell::new(short_field(&parameter.kind, MAX_NAME_COLUMNS)).paint(Paint::Cyan),
             Cell::new(required).paint(Paint::Yellow),
         ];
         let explanation = explain_parameter(parameter);
@@ -125,6 +133,10 @@ fn render_arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
             table.row(cells);
         }
     }
+    if parameters.len() > MAX_PARAMETERS {
+        let more = parameters.len() - MAX_PARAMETERS;
+        table.text(format!("  {more} more arguments (--json prints all)"));
+    }
     format!(
         "{heading}\n{}",
         table.render(console.columns, console.style).trim_end()
@@ -133,25 +145,30 @@ fn render_arguments(parameters: &[Parameter<'_>], console: &Console) -> String {
 
 fn explain_parameter(parameter: &Parameter<'_>) -> String {
     let description = parameter.description.unwrap_or_default();
+    let description = short_field(description, MAX_DESCRIPTION_COLUMNS);
     let words: Vec<_> = description.split_whitespace().collect();
     let mut text = words.join(" ");
     if let Some(default) = parameter.default {
         let gap = if text.is_empty() { "" } else { " " };
-        text.extend([gap, "(default ", &default.to_string(), ")"]);
+        let default = short_field(&default.to_string(), MAX_FIELD_COLUMNS);
+        text.extend([gap, "(default ", &default, ")"]);
     }
-    for_terminal(&text).into_owned()
+    text
 }
 
 /// Renders the command line; optional arguments are in brackets.
 fn render_usage(tool: &CatalogTool, parameters: &[Parameter<'_>]) -> String {
     let argument = |parameter: &Parameter<'_>| {
-        let name = for_terminal(parameter.name);
+        let name = quote_for_shell(parameter.name);
         if parameter.required {
             format!(" {name}=…")
         } else {
             format!(" [{name}=…]")
         }
     };
-    let arguments: String = parameters.iter().map(argument).collect();
+    // An argument with a long name cannot be typed, and the table shows that it exists.
+    let fits = |parameter: &&Parameter<'_>| parameter.name.len() <= MAX_NAME_COLUMNS;
+    let shown = parameters.iter().take(MAX_PARAMETERS).filter(fits);
+    let arguments: String = shown.map(argument).collect();
     format!("switchboard call {}{arguments}", tool.wire_name)
 }

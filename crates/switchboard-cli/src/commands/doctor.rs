@@ -25,6 +25,7 @@ use crate::args::DoctorArgs;
 use crate::context::{Context, LoadedServers};
 use crate::diagnosis::{Diagnosis, Outcome, Step};
 use crate::failure::{Exit, Failure};
+use crate::render::server_text::quote_indented;
 use crate::render::style::Paint;
 use crate::render::{Console, format_count, json, text};
 use crate::signals::Signals;
@@ -36,6 +37,8 @@ use environment::Check;
 struct ServerReport {
     name: ServerName,
     ok: bool,
+    #[serde(skip)]
+    needs_login: bool,
     steps: Diagnosis,
     /// How to fix the first failed step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,6 +111,7 @@ fn diagnose_server(
     Some(ServerReport {
         name: entry.name().clone(),
         ok: !steps.is_broken() || is_disabled,
+        needs_login: server.status.status == ConnectionStatus::NeedsAuth,
         hint: steps.hint(entry, &server, servers),
         stderr: server.stderr.filter(|_| steps.is_broken()),
         steps,
@@ -171,8 +175,16 @@ fn count_denied(tools: &[&Arc<CatalogTool>], policy: &Policy) -> usize {
 
 impl DoctorReport<'_> {
     fn exit_code(&self) -> Exit {
-        let is_ok = self.servers.iter().all(|server| server.ok) && self.environment_failures() == 0;
-        if is_ok { Exit::Ok } else { Exit::Unavailable }
+        let mut broken = self.servers.iter().filter(|server| !server.ok).peekable();
+        if self.environment_failures() > 0 {
+            Exit::Unavailable
+        } else if broken.peek().is_none() {
+            Exit::Ok
+        } else if broken.all(|server| server.needs_login) {
+            Exit::LoginNeeded
+        } else {
+            Exit::Unavailable
+        }
     }
 
     fn environment_failures(&self) -> usize {
@@ -226,7 +238,7 @@ fn render_server(server: &ServerReport, console: &Console) -> String {
         page.extend([
             &heading,
             "\n",
-            &text::wrap_and_indent(stderr, 4, None),
+            &quote_indented(stderr, 4, console.columns),
             "\n",
         ]);
     }

@@ -9,6 +9,7 @@ use switchboard::status::{ConnectionStatus, ServerStatus};
 use switchboard::{Host, naming};
 use switchboard_config::{LaunchDecision, PendingReason, ServerEntry, nearest};
 
+use super::tool_name::{NamedTool, read_tool};
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Failure, Kind};
 use crate::render::Console;
@@ -23,7 +24,12 @@ pub(super) fn server_named<'a>(
     name: &str,
 ) -> Result<&'a ServerEntry, Failure> {
     let config = &servers.loaded.config;
-    config.server(name).ok_or_else(|| {
+    let by_part = || {
+        // Models and `tools` show the server part, which differs from a long name.
+        let mut entries = config.servers.iter();
+        entries.find(|entry| naming::server_part(entry.name()) == name)
+    };
+    config.server(name).or_else(by_part).ok_or_else(|| {
         let names: Vec<_> = config
             .servers
             .iter()
@@ -31,51 +37,29 @@ pub(super) fn server_named<'a>(
             .collect();
         let failure = Failure::new(Kind::UnknownServer, format!("no server named {name:?}"));
         match (nearest(name, &names), names.is_empty()) {
-            (Some(nearest), _) => failure.hint(format!("did you mean {nearest}?")),
+            (Some(nearest), _) => {
+                failure.hint(format!("did you mean {}?", quote_for_shell(nearest)))
+            }
             (None, false) => failure.hint("run `switchboard list` to see all servers"),
             (None, true) => failure.hint(NO_SERVERS_HINT),
         }
     })
 }
 
-/// Returns the server that the server part of `mcp__server__tool` refers to.
-pub(super) fn server_of_tool<'a>(
+/// Finds the tool of a command, as [`read_tool`] does, and prints the config problems as
+/// [`find_server`] does.
+pub(super) fn find_named_tool<'a, 'w>(
     servers: &'a LoadedServers,
-    tool: &str,
-) -> Result<&'a ServerEntry, Failure> {
-    let entries = &servers.loaded.config.servers;
-    let Some((part, rest)) = naming::split_wire_name(tool) else {
-        let message = format!("{tool:?} is not a tool name (expected mcp__server__tool)");
-        return Err(Failure::new(Kind::UnknownTool, message)
-            .hint(format!("switchboard tools {}", quote_for_shell(tool))));
-    };
-    let owner = entries
-        .iter()
-        .find(|entry| naming::server_part(entry.name()) == part);
-    owner.ok_or_else(|| {
-        let parts: Vec<_> = entries
-            .iter()
-            .map(|entry| naming::server_part(entry.name()))
-            .collect();
-        let parts: Vec<_> = parts.iter().map(String::as_str).collect();
-        let failure = Failure::new(
-            Kind::UnknownServer,
-            format!("unknown tool {tool}: no server named {part:?}"),
-        );
-        // The user may have typed the configured name of the server, or the server part of its wire
-        // names without the hash suffix.
-        let is_candidate = |(entry, server_part): &(&ServerEntry, &&str)| {
-            entry.name().as_str() == part
-                || (server_part.rsplit_once('_')).is_some_and(|(stem, _)| stem == part)
-        };
-        let candidate = entries.iter().zip(&parts).find(is_candidate);
-        let candidate = candidate.map(|(_, server_part)| *server_part);
-        match candidate.or_else(|| nearest(part, &parts)) {
-            Some(nearest) => failure.hint(format!("did you mean mcp__{nearest}__{rest}?")),
-            None if entries.is_empty() => failure.hint(NO_SERVERS_HINT),
-            None => failure.hint("run `switchboard tools` to list tools"),
-        }
-    })
+    console: &Console,
+    word: &str,
+    more: &'w [String],
+) -> Result<(NamedTool<'a>, &'w [String]), Failure> {
+    let found = read_tool(servers, word, more);
+    match &found {
+        Ok((tool, _)) => servers.diagnose_one(tool.entry, console),
+        Err(_) => servers.diagnose(console),
+    }
+    found
 }
 
 /// Finds the server of a command and prints its config problems. If the server is not found, prints
@@ -152,38 +136,38 @@ fn require_enabled(entry: &ServerEntry) -> Result<(), Failure> {
     }
 }
 
-/// Returns the tool with this name from the catalog. If the tool is missing, starts the server to
-/// refresh its listing: the catalog may contain only a cached listing.
+/// Returns the tool from the catalog. If the tool is missing, starts the server to refresh its
+/// listing: the catalog may contain only a cached listing.
 pub(super) async fn find_tool(
     host: &Host,
-    entry: &ServerEntry,
-    name: &str,
+    named: &NamedTool<'_>,
 ) -> Result<Arc<CatalogTool>, Failure> {
-    if host.catalog().get(name).is_none() {
+    let server = named.entry.name();
+    if named.find(&host.catalog()).is_none() {
         // The host records the error in the server's status, which is read below.
-        let _ = host.start_server(entry.name().as_str()).await;
+        let _ = host.start_server(server.as_str()).await;
     }
     let catalog = host.catalog();
-    if let Some(tool) = catalog.get(name) {
+    if let Some(tool) = named.find(&catalog) {
         return Ok(Arc::clone(tool));
     }
     let status = host
-        .server_status(entry.name().as_str())
+        .server_status(server.as_str())
         .map_err(|error| Failure::internal(error.to_string()))?;
     if status.status != ConnectionStatus::Connected || status.error.is_some() {
         return Err(unavailable_error(&status));
     }
     let names: Vec<_> = catalog
-        .tools()
-        .iter()
+        .tools_of(server)
         .map(|tool| tool.wire_name.as_str())
         .collect();
+    let name = named.wire_name.as_str();
     let failure = Failure::new(Kind::UnknownTool, format!("unknown tool {name}"));
     Err(match nearest(name, &names) {
         Some(nearest) => failure.hint(format!("did you mean {nearest}?")),
         None => failure.hint(format!(
             "run `switchboard tools mcp__{}__` to list its tools",
-            naming::server_part(entry.name())
+            naming::server_part(server)
         )),
     })
 }

@@ -2,7 +2,6 @@
 //! and stderr.
 
 use serde_json::{Map, Value};
-use switchboard::content::for_terminal;
 use switchboard::naming;
 use switchboard::status::{ConnectionStatus, ServerDetails};
 use switchboard_config::{MaskedEntry, ServerEntry};
@@ -13,12 +12,19 @@ use super::run_host::{run_with_host, wait_until_started};
 use crate::args::GetArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
+use crate::render::server_text::{quote_indented, quote_message, short_field};
 use crate::render::style::Paint;
 use crate::render::{Console, format_duration, json, text};
 use crate::signals::Signals;
 
 /// The column in which the values start, to the right of their labels.
 const VALUE_COLUMN: usize = 16;
+
+/// Maximum columns of the name and of the version that the server declares.
+const MAX_NAME_COLUMNS: usize = 200;
+
+/// Maximum number of notes printed.
+const MAX_NOTES: usize = 50;
 
 pub(crate) async fn run(
     args: &GetArgs,
@@ -67,8 +73,14 @@ fn render(entry: &ServerEntry, server: &ServerDetails, console: &Console) -> Str
     describe_entry(&mut view, entry);
     describe_handshake(&mut view, server);
     describe_tools(&mut view, server);
-    view.field("notes", &server.notes.join("\n"));
-    view.field("stderr", server.stderr.as_deref().unwrap_or_default());
+    for (at, note) in server.notes.iter().take(MAX_NOTES).enumerate() {
+        view.message(if at == 0 { "notes" } else { "" }, note);
+    }
+    if server.notes.len() > MAX_NOTES {
+        let more = server.notes.len() - MAX_NOTES;
+        view.field("", &format!("{more} more notes (--json prints all)"));
+    }
+    view.quoted("stderr", server.stderr.as_deref().unwrap_or_default());
     view.text
 }
 
@@ -82,7 +94,7 @@ fn describe_status(view: &mut DetailView<'_>, server: &ServerDetails) {
         .map(|took| format!(" in {}", format_duration(took)))
         .unwrap_or_default();
     view.painted("status", &format!("{symbol} {status}{took}"), paint);
-    view.field("reason", server.status.error.as_deref().unwrap_or_default());
+    view.message("reason", server.status.error.as_deref().unwrap_or_default());
     let hint = server.status.detail.as_deref();
     view.painted("", hint.unwrap_or_default(), Paint::Cyan);
 }
@@ -127,8 +139,8 @@ fn describe_handshake(view: &mut DetailView<'_>, server: &ServerDetails) {
             "server",
             &format!(
                 "{} {}",
-                for_terminal(&info.name),
-                for_terminal(&info.version)
+                short_field(&info.name, MAX_NAME_COLUMNS),
+                short_field(&info.version, MAX_NAME_COLUMNS)
             ),
         );
     }
@@ -144,7 +156,7 @@ fn describe_handshake(view: &mut DetailView<'_>, server: &ServerDetails) {
         "capabilities",
         &names.map(|(_, name)| name).collect::<Vec<_>>().join(", "),
     );
-    view.field(
+    view.quoted(
         "instructions",
         handshake.instructions.as_deref().unwrap_or_default(),
     );
@@ -183,9 +195,34 @@ impl<'a> DetailView<'a> {
         self.painted(label, value, Paint::Plain);
     }
 
-    /// Adds a label and its value, unless the value is empty.
+    /// Adds a label and a message that may contain text of the server.
+    fn message(&mut self, label: &str, value: &str) {
+        let columns = self.console.prose_columns();
+        self.block(
+            label,
+            &quote_message(value, VALUE_COLUMN, columns),
+            Paint::Plain,
+        );
+    }
+
+    /// Adds a label and text of the server.
+    fn quoted(&mut self, label: &str, value: &str) {
+        let columns = self.console.prose_columns();
+        self.block(
+            label,
+            &quote_indented(value, VALUE_COLUMN, columns),
+            Paint::Plain,
+        );
+    }
+
     fn painted(&mut self, label: &str, value: &str, paint: Paint) {
         let block = text::wrap_and_indent(value, VALUE_COLUMN, self.console.prose_columns());
+        self.block(label, &block, paint);
+    }
+
+    /// Adds a label and its value, unless the value is empty. The value is indented by
+    /// [`VALUE_COLUMN`].
+    fn block(&mut self, label: &str, block: &str, paint: Paint) {
         let Some(value) = block.get(VALUE_COLUMN..).filter(|value| !value.is_empty()) else {
             return;
         };

@@ -3,7 +3,8 @@
 
 mod watch_mode;
 
-use switchboard::content::sanitize;
+use std::borrow::Cow;
+
 use switchboard::status::{ConnectionStatus, ServerDetails, ServerStatus, TransportKind};
 use switchboard_config::{LaunchDecision, PendingReason, ServerEntry};
 
@@ -11,6 +12,7 @@ use super::run_host::{run_with_host, wait_until_started};
 use crate::args::ListArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
+use crate::render::server_text::quote_message;
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
 use crate::render::{Console, format_duration, json, text};
@@ -77,7 +79,7 @@ pub(crate) async fn run(
 }
 
 /// Whether a server failed to connect, or is connected and could not list its tools.
-fn has_failed(server: &ServerStatus) -> bool {
+pub(super) fn has_failed(server: &ServerStatus) -> bool {
     match server.status {
         ConnectionStatus::Failed => true,
         ConnectionStatus::Connected => server.error.is_some(),
@@ -219,26 +221,26 @@ fn render_details(
     console: &Console,
 ) -> String {
     let status = &server.status;
-    let mut lines: Vec<(Paint, String)> = Vec::new();
+    let mut lines: Vec<(Paint, Cow<'_, str>)> = Vec::new();
     lines.extend(
         status
             .error
             .iter()
-            .map(|error| (Paint::Plain, error.clone())),
+            .map(|error| (Paint::Plain, Cow::Borrowed(error.as_str()))),
     );
-    lines.extend(find_hint(entry, server, servers));
+    lines.extend(find_hint(entry, server, servers).map(|(paint, hint)| (paint, hint.into())));
     let notes = server.notes.iter().take(MAX_NOTES);
-    lines.extend(notes.map(|note| (Paint::Dim, format!("note: {note}"))));
+    lines.extend(notes.map(|note| (Paint::Dim, format!("note: {note}").into())));
     if server.notes.len() > MAX_NOTES {
         let more = server.notes.len() - MAX_NOTES;
-        let name = &status.name;
+        let name = text::quote_for_shell(status.name.as_str());
         lines.push((
             Paint::Dim,
-            format!("{more} more notes (switchboard get {name})"),
+            format!("{more} more notes (switchboard get {name})").into(),
         ));
     }
     let painted = lines.into_iter().map(|(paint, line)| {
-        let block = text::wrap_and_indent(&sanitize(&line), INDENT, console.prose_columns());
+        let block = quote_message(&line, INDENT, console.prose_columns());
         console.style.paint(paint, &block)
     });
     painted.collect::<Vec<_>>().join("\n")

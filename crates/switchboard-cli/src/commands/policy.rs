@@ -4,20 +4,24 @@
 //! started. If the server may not be started, the rules are matched without the tool's annotations
 //! and schema.
 
+pub(crate) mod rules;
+
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard::content::for_terminal;
 use switchboard::id::{ToolId, WireName};
-use switchboard::mcp::{Json, ToolAnnotations, ToolDefinition};
+use switchboard::mcp::{Json, ToolAnnotations};
 use switchboard::naming;
 use switchboard::permission::{Action, CallFacts, Decision, Reason, RuleDefinition};
+use switchboard::schema::{CompiledSchema, Validation, Violation};
 use switchboard_config::{LaunchDecision, Scope, ServerEntry};
 
 use super::call::{coerce_arguments, read_stdin};
-use super::find::{find_server, find_tool, require_launchable, server_of_tool};
+use super::find::{find_named_tool, find_tool, require_launchable};
 use super::run_host::{LazyServers, run_with_host, start_servers};
+use super::tool_name::NamedTool;
 use crate::args::PolicyTestArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
@@ -62,38 +66,48 @@ pub(crate) async fn test(
     context: &Context,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let input = parse(&args.arguments)?;
     let servers = context.load_servers()?;
-    let entry = find_server(&servers, &context.console, |servers| {
-        server_of_tool(servers, &args.tool)
-    })?;
+    let (named, words) = find_named_tool(&servers, &context.console, &args.tool, &args.arguments)?;
+    let entry = named.entry;
+    let input = parse(words)?;
     let input = match input {
         ArgumentInput::Stdin => ArgumentInput::Object(signals.until_signal(read_stdin()).await?),
         input => input,
     };
-    let facts = match cached_tool(&args.tool, entry, context) {
+    let facts = match cached_tool(&named, context) {
         Some(facts) => facts,
-        None => ask_server(&args.tool, entry, &servers, context, signals).await?,
+        None => ask_server(&named, &servers, context, signals).await?,
     };
     let schema = facts.schema.as_ref().map(ToolSchema::parse);
     let arguments = coerce_arguments(input, &schema.unwrap_or_default())?;
-    let report = decide(facts, arguments, entry, &servers, context);
+    let violations = facts
+        .schema
+        .clone()
+        .map(|schema| validate(schema, &arguments));
+    let mut report = decide(facts, arguments, entry, &servers, context);
+    let violations = violations.unwrap_or_default().into_iter();
+    let notes = violations.map(|violation| format!("a call would be rejected: {violation}"));
+    report.notes.extend(notes);
     context.console.print(&render(&report, &context.console))?;
     Ok(Exit::Ok)
 }
 
+/// Returns how the arguments violate the schema.
+fn validate(schema: Json, arguments: &Map<String, Value>) -> Vec<Violation> {
+    let arguments = Value::Object(arguments.clone());
+    match CompiledSchema::new(schema).validate(&arguments) {
+        Validation::Invalid(violations) => violations,
+        _ => Vec::new(),
+    }
+}
+
 /// Returns the tool from the cached listing of the server, or `None` if the listing does not have
 /// the tool.
-fn cached_tool(name: &str, entry: &ServerEntry, context: &Context) -> Option<ToolFacts> {
-    let tools = context.cached_tools(entry);
-    let id = |tool: &ToolDefinition| ToolId::new(entry.name().clone(), tool.name.as_str());
-    let is_named = |tool: &&ToolDefinition| {
-        let id = id(tool);
-        naming::wire_name(&id.server, &id.tool).as_str() == name
-    };
-    let tool = tools.iter().find(is_named)?;
+fn cached_tool(named: &NamedTool<'_>, context: &Context) -> Option<ToolFacts> {
+    let tools = context.cached_tools(named.entry);
+    let tool = tools.iter().find(|tool| named.is_named(&tool.name))?;
     Some(ToolFacts {
-        tool: id(tool),
+        tool: ToolId::new(named.entry.name().clone(), tool.name.as_str()),
         annotations: tool.annotations.clone(),
         schema: Some(tool.input_schema.clone()),
         note: None,
@@ -101,19 +115,19 @@ fn cached_tool(name: &str, entry: &ServerEntry, context: &Context) -> Option<Too
 }
 
 async fn ask_server(
-    name: &str,
-    entry: &ServerEntry,
+    named: &NamedTool<'_>,
     servers: &LoadedServers,
     context: &Context,
     signals: &mut Signals,
 ) -> Result<ToolFacts, Failure> {
+    let entry = named.entry;
     if let Err(failure) = require_launchable(entry, servers, context) {
-        return Ok(facts_from_name(name, entry, &failure));
+        return Ok(facts_from_name(named, &failure));
     }
     let host = context.one_shot_host(servers, vec![entry.clone()]);
     run_with_host(host, signals, context, async |host| {
         start_servers(host, &context.console, LazyServers::Unlisted).await;
-        let tool = find_tool(host, entry, name).await?;
+        let tool = find_tool(host, named).await?;
         Ok(ToolFacts {
             tool: tool.id.clone(),
             annotations: tool.definition.annotations.clone(),
@@ -125,10 +139,9 @@ async fn ask_server(
 }
 
 /// Returns the facts of a tool whose server may not be started: its name, and no annotations.
-fn facts_from_name(name: &str, entry: &ServerEntry, why: &Failure) -> ToolFacts {
-    let part = naming::split_wire_name(name).map_or(name, |(_, tool)| tool);
+fn facts_from_name(named: &NamedTool<'_>, why: &Failure) -> ToolFacts {
     ToolFacts {
-        tool: ToolId::new(entry.name().clone(), part),
+        tool: ToolId::new(named.entry.name().clone(), named.tool()),
         annotations: ToolAnnotations::default(),
         schema: None,
         note: Some(format!(
@@ -225,7 +238,8 @@ fn render(report: &PolicyReport, console: &Console) -> String {
 }
 
 fn render_rules(report: &PolicyReport) -> Table {
-    let mut table = Table::new(2, Overflow::Truncate).indent(2);
+    // The rule is never truncated. The place shrinks and is dropped first.
+    let mut table = Table::new(3, Overflow::Truncate).indent(2).droppable(&[3]);
     for rule in &report.matching_rules {
         let decides = (report.rule.as_ref()).is_some_and(|deciding| Arc::ptr_eq(deciding, rule));
         let (mark, paint) = if decides {

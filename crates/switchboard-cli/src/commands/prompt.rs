@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use switchboard::content::{RenderedMessage, RenderedPrompt, for_terminal, sanitize};
+use switchboard::content::{RenderedMessage, RenderedPrompt, for_terminal};
 use switchboard::mcp::{Prompt, Role};
 use switchboard::query::{CompletionTarget, ServerItem};
 use switchboard::{Host, Output, naming};
@@ -20,6 +20,7 @@ use crate::args::PromptArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::progress::ProgressLine;
+use crate::render::server_text::quote_message;
 use crate::render::style::Paint;
 use crate::render::text::quote_for_shell;
 use crate::render::{Console, json, text};
@@ -105,13 +106,20 @@ impl<'a> PromptRef<'a> {
             PromptRefKind::Wire(name) => {
                 let part = naming::split_wire_name(name).map_or("", |(part, _)| part);
                 let entries = &servers.loaded.config.servers;
-                let mut entries = entries.iter();
-                let found = entries.find(|entry| naming::server_part(entry.name()) == part);
-                found.ok_or_else(|| {
-                    let message = format!("unknown prompt {name}: no server named {part:?}");
-                    Failure::new(Kind::UnknownServer, message)
-                        .hint("run `switchboard prompts` to list prompts")
-                })
+                let by_part = |entry: &&ServerEntry| naming::server_part(entry.name()) == part;
+                let by_name = |entry: &&ServerEntry| {
+                    let rest = name.strip_prefix(naming::PREFIX);
+                    let rest = rest.and_then(|rest| rest.strip_prefix(entry.name().as_str()));
+                    rest.is_some_and(|rest| rest.starts_with(naming::SEPARATOR))
+                };
+                let found = entries.iter().find(by_part);
+                found
+                    .or_else(|| entries.iter().find(by_name))
+                    .ok_or_else(|| {
+                        let message = format!("unknown prompt {name}: no server named {part:?}");
+                        Failure::new(Kind::UnknownServer, message)
+                            .hint("run `switchboard prompts` to list prompts")
+                    })
             }
             PromptRefKind::Invalid(word) => {
                 let message =
@@ -124,7 +132,10 @@ impl<'a> PromptRef<'a> {
 
     fn matches(&self, prompt: &ServerItem<Prompt>) -> bool {
         match self.kind {
-            PromptRefKind::Wire(name) => prompt.wire_name().as_str() == name,
+            PromptRefKind::Wire(name) => {
+                let full_name = || format!("mcp__{}__{}", prompt.server, prompt.item.name);
+                prompt.wire_name().as_str() == name || full_name() == name
+            }
             PromptRefKind::Pair { prompt: name, .. } => prompt.item.name == name,
             PromptRefKind::Invalid(_) => false,
         }
@@ -266,12 +277,16 @@ fn print_prompt(prompt: &RenderedPrompt, context: &Context) -> Result<(), Failur
             full_result_file,
         }));
     }
-    console.print(&render(prompt, console))?;
+    console.print_content(&render(prompt, console))?;
     if prompt.messages.is_empty() {
         console.note("note: the prompt has no messages");
     }
     for note in &prompt.notes {
-        console.note(&format!("note: {}", sanitize(note)));
+        console.note(&quote_message(
+            &format!("note: {note}"),
+            0,
+            console.stderr_columns,
+        ));
     }
     if let Some(file) = full_result_file {
         console.note(&format!(

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use switchboard::Host;
-use switchboard::content::for_terminal;
 use switchboard::id::WireName;
 use switchboard::mcp::{Prompt, PromptArgument};
 use switchboard::query::{Listing, ServerItem};
@@ -13,6 +12,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
+use crate::render::text::quote_for_shell;
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
 
@@ -71,7 +71,7 @@ fn render(listing: &Listing<Prompt>, console: &Console) -> String {
 /// Renders the arguments as the user has to type them; optional arguments are in brackets.
 pub(super) fn usage(arguments: &[PromptArgument]) -> String {
     let argument = |argument: &PromptArgument| {
-        let name = for_terminal(&argument.name);
+        let name = quote_for_shell(&argument.name);
         if argument.required {
             format!("{name}=…")
         } else {

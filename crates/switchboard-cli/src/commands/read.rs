@@ -15,6 +15,7 @@ use switchboard::uri_template::{TemplateError, UriTemplate};
 use super::call::require_usable_settings;
 use super::find::{find_server, server_named};
 use super::listing::{complete, parse_partial, run_with_server};
+use super::output_file::OutputFile;
 use crate::args::ReadArgs;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
@@ -24,7 +25,7 @@ use crate::render::text::quote_for_shell;
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
 use output::{
-    multi_part_error, print_resource, require_absent, single_part, write_part, writes_to_pipe,
+    has_valid_content, multi_part_error, print_resource, single_part, write_part, writes_to_pipe,
 };
 
 pub(crate) async fn run(
@@ -49,10 +50,8 @@ pub(crate) async fn run(
     };
     require_usable_settings(&servers)?;
     let output_file = args.output.as_deref().map(|path| context.absolute(path));
-    if let Some(path) = &output_file {
-        // Report an existing file before the server is started. `write_file` checks again.
-        require_absent(path, args.force)?;
-    }
+    let output_file = output_file.map(|path| OutputFile::new(path, args.force));
+    let output_file = output_file.transpose()?;
     run_with_server(entry, &servers, context, signals, async |host| {
         let server = entry.name().as_str();
         if let Some((key, start)) = &completed {
@@ -68,10 +67,17 @@ pub(crate) async fn run(
         let result = result.map_err(|error| to_failure(error, server))?;
         match single_part(&result) {
             Some(part) if output_file.is_some() || writes_to_pipe(context) => {
-                write_part(part, output_file, args.force, context)?;
+                write_part(part, output_file.as_ref(), context)?;
             }
             _ if output_file.is_some() => return Err(multi_part_error(&result)),
-            _ => print_resource(&host.render_resource(result).await, context)?,
+            _ => {
+                // The exit code is the same as in a pipe.
+                let is_valid = result.contents.iter().all(has_valid_content);
+                print_resource(&host.render_resource(result).await, context)?;
+                if !is_valid {
+                    return Ok(Exit::AnsweredWithError);
+                }
+            }
         }
         Ok(Exit::Ok)
     })
@@ -102,9 +108,13 @@ impl<'a> ReadTarget<'a> {
             });
         }
         let (uri, values) = args.words.split_first().ok_or_else(|| {
-            let name = quote_for_shell(&args.server);
+            let word = quote_for_shell(&args.server);
+            if args.server.contains("://") {
+                return Failure::usage("missing the name of the server before the URI")
+                    .hint(format!("switchboard read SERVER {word}"));
+            }
             Failure::usage("missing URI").hint(format!(
-                "run `switchboard resources {name}` to list its resources"
+                "run `switchboard resources {word}` to list its resources"
             ))
         })?;
         Ok(Self {

@@ -8,10 +8,15 @@ use super::listing::{list, notes_of};
 use crate::args::ResourcesArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
+use crate::render::server_text::short_field;
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
-use crate::render::{Console, json, text};
+use crate::render::text::quote_for_shell;
+use crate::render::{Console, format_count, json, text};
 use crate::signals::Signals;
+
+/// Maximum columns of a URI. A longer one would make the whole table as wide.
+const MAX_URI_COLUMNS: usize = 500;
 
 pub(crate) async fn run(
     args: &ResourcesArgs,
@@ -33,9 +38,27 @@ pub(crate) async fn run(
         )
         .await;
     }
-    let request =
-        async |host: &switchboard::Host, server: Option<&str>| host.resources(server).await;
+    let console = &context.console;
+    let request = async |host: &switchboard::Host, server: Option<&str>| {
+        let resources = host.resources(server).await?;
+        // An error is ignored: the note is only an addition to the list.
+        let templates = host.resource_templates(server).await;
+        let templates = templates.map_or(0, |listing| listing.items.len());
+        if templates > 0 {
+            console.note(&templates_note(templates, server));
+        }
+        Ok(resources)
+    };
     list(server, "resources", context, signals, request, render).await
+}
+
+fn templates_note(count: usize, server: Option<&str>) -> String {
+    let templates = format_count(count, "URI template");
+    let server = server.map(|server| format!(" {}", quote_for_shell(server)));
+    format!(
+        "{templates} not listed: switchboard resources --templates{}",
+        server.unwrap_or_default()
+    )
 }
 
 fn render(listing: &Listing<Resource>, console: &Console) -> String {
@@ -45,7 +68,7 @@ fn render(listing: &Listing<Resource>, console: &Console) -> String {
     if listing.items.is_empty() {
         return String::new();
     }
-    // The URI is never truncated, because the user has to type it. Other columns are dropped first.
+    // The URI is not truncated to the terminal, because the user has to type it. Other columns are dropped first.
     let mut table = Table::new(2, Overflow::Truncate).droppable(&[4, 3]);
     table.row(render_heading(&["SERVER", "URI", "NAME", "TYPE", "SIZE"]));
     for resource in &listing.items {
@@ -53,7 +76,7 @@ fn render(listing: &Listing<Resource>, console: &Console) -> String {
         let size = item.size.and_then(|size| usize::try_from(size).ok());
         table.row(vec![
             Cell::new(for_terminal(resource.server.as_str())),
-            Cell::new(for_terminal(&item.uri)).paint(Paint::Bold),
+            Cell::new(short_field(&item.uri, MAX_URI_COLUMNS)).paint(Paint::Bold),
             Cell::new(display_name(item.title.as_deref(), &item.name, &item.uri)),
             Cell::new(render_mime(item.mime_type.as_deref())),
             Cell::new(size.map(text::format_thousands).unwrap_or_default()).number(),
@@ -75,7 +98,7 @@ fn render_templates(listing: &Listing<ResourceTemplate>, console: &Console) -> S
         let item = &template.item;
         table.row(vec![
             Cell::new(for_terminal(template.server.as_str())),
-            Cell::new(for_terminal(&item.uri_template)).paint(Paint::Bold),
+            Cell::new(short_field(&item.uri_template, MAX_URI_COLUMNS)).paint(Paint::Bold),
             Cell::new(display_name(
                 item.title.as_deref(),
                 &item.name,

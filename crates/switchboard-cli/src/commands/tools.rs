@@ -8,6 +8,7 @@ use switchboard::naming;
 use switchboard::status::{ConnectionStatus, ServerDetails, ServerStatus};
 
 use super::find::NO_SERVERS_HINT;
+use super::list::has_failed;
 use super::run_host::{LazyServers, run_with_host, start_servers};
 use crate::args::ToolsArgs;
 use crate::context::{Context, LoadedServers};
@@ -31,7 +32,10 @@ pub(crate) async fn run(
     let console = &context.console;
     let mut entries = servers.loaded.config.servers.clone();
     if let Some(pattern) = &args.pattern {
-        entries.retain(|entry| may_match_tools_of(pattern, &naming::server_part(entry.name())));
+        entries.retain(|entry| {
+            may_match_tools_of(pattern, &naming::server_part(entry.name()))
+                || may_match_tools_of(pattern, entry.name().as_str())
+        });
     }
     let host = context.one_shot_host(&servers, entries.clone());
     run_with_host(host, signals, context, async |host| {
@@ -62,9 +66,16 @@ fn may_match_tools_of(pattern: &str, server_part: &str) -> bool {
     prefix.starts_with(named) || named.starts_with(&prefix)
 }
 
-/// Succeeds if some server is connected or has a cached listing, or if no server is enabled.
+/// Fails if the tools of a server could not be listed, or if servers are enabled and none of them
+/// is connected or has a cached listing.
 fn exit_code(servers: &[ServerDetails]) -> Exit {
     let servers = servers.iter().map(|server| &server.status);
+    if servers.clone().any(has_failed) {
+        return Exit::Unavailable;
+    }
+    if (servers.clone()).any(|server| server.status == ConnectionStatus::NeedsAuth) {
+        return Exit::LoginNeeded;
+    }
     let mut enabled = servers
         .filter(|server| server.status != ConnectionStatus::Disabled)
         .peekable();
@@ -139,11 +150,13 @@ impl Filter {
     }
 
     fn matches(&self, tool: &CatalogTool) -> bool {
-        let name = tool.wire_name.as_str();
-        match self {
+        let matches = |name: &str| match self {
             Self::Substring(text) => name.to_ascii_lowercase().contains(text),
             Self::Glob(glob) => glob.is_match(name),
-        }
+        };
+        // The wire name of a server with a long name does not contain that name.
+        let full_name = || format!("mcp__{}__{}", tool.id.server, tool.id.tool);
+        matches(tool.wire_name.as_str()) || matches(&full_name())
     }
 }
 

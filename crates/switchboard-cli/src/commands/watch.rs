@@ -3,7 +3,9 @@
 //! Starts only the watched server, and keeps watching across reconnects. Invariant: stdout contains
 //! only changes, failures and recoveries of the watch.
 
+use futures_util::FutureExt as _;
 use serde_json::Value;
+use switchboard::event::CallOutcome;
 use switchboard::mention;
 use switchboard::status::ConnectionStatus;
 use switchboard::watch::{WatchChange, WatchEvent, WatchKind, WatchRequest, WatchTarget};
@@ -13,6 +15,7 @@ use switchboard_config::ServerEntry;
 use super::call::{coerce_arguments, read_stdin, require_usable_settings};
 use super::find::{find_server, find_tool, require_launchable, server_named, unavailable_error};
 use super::run_host::{LazyServers, run_with_host, start_servers};
+use super::tool_name::NamedTool;
 use crate::always_allow::rule_files;
 use crate::args::WatchArgs;
 use crate::context::Context;
@@ -110,14 +113,7 @@ async fn build_request(
         }
         TargetArgs::Resource(uri) => WatchRequest::subscription(server, uri),
         TargetArgs::Tool(name, given) => {
-            // The value of `--tool` may be the server's own name of the tool or its wire name.
-            let catalog = host.catalog();
-            let mut tools = catalog.tools_of(entry.name());
-            let raw = tools.find(|tool| tool.id.tool.as_str() == name).cloned();
-            let tool = match raw {
-                Some(tool) => tool,
-                None => find_tool(host, entry, &to_wire_name(entry, name)).await?,
-            };
+            let tool = find_tool(host, &NamedTool::of_server(entry, name)).await?;
             let arguments =
                 coerce_arguments(given, &ToolSchema::parse(&tool.definition.input_schema))?;
             WatchRequest::poll_tool(server, tool.id.tool.clone(), Value::Object(arguments))
@@ -129,14 +125,6 @@ async fn build_request(
     })
 }
 
-/// Converts the server's own name of a tool to its wire name.
-fn to_wire_name(entry: &ServerEntry, name: &str) -> String {
-    if name.starts_with("mcp__") {
-        return name.to_owned();
-    }
-    switchboard::naming::wire_name(entry.name(), &name.into()).to_string()
-}
-
 fn start_message(watch: &switchboard::watch::Watch) -> String {
     let polling = format!("polling every {:?}", watch.interval);
     let method = match (watch.kind, watch.effective_kind, &watch.note) {
@@ -146,26 +134,53 @@ fn start_message(watch: &switchboard::watch::Watch) -> String {
     };
     let target = switchboard::content::for_terminal(&watch.target.to_string()).into_owned();
     format!(
-        "watching {target} of server {} ({method}); press Ctrl-C to stop",
+        "watching {target} of server {} ({method}); press Ctrl-C to stop\n\
+         changes of config and rules are not followed",
         watch.server
     )
+}
+
+/// Whether it is known if the server executed the last call of the watched tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastCall {
+    Known,
+    Unknown,
+}
+
+impl LastCall {
+    fn observe(&mut self, event: &Event) {
+        if let Event::CallFinished { outcome, .. } = event {
+            *self = match outcome {
+                CallOutcome::Unknown(_) => Self::Unknown,
+                _ => Self::Known,
+            };
+        }
+    }
 }
 
 /// Prints events until `--count` changes were printed or the watch cannot recover from an error.
 async fn print_events(host: &Host, args: &WatchArgs, console: &Console) -> Result<Exit, Failure> {
     let mut left = args.count;
     let mut events = host.events();
+    let mut last_call = LastCall::Known;
+    let mut method = host.watches().first().map(|watch| watch.effective_kind);
     loop {
         let event = tokio::select! {
             biased;
             event = host.next_watch_event() => event,
             Some(event) = events.next() => {
                 report_server_status(&event, console);
+                last_call.observe(&event);
+                report_polling(host, &mut method, console);
                 continue;
             }
         };
         let Some(event) = event else { break };
-        if let Some(failure) = find_fatal_error(host, &event) {
+        while let Some(Some(event)) = events.next().now_or_never() {
+            report_server_status(&event, console);
+            last_call.observe(&event);
+        }
+        if let Some(failure) = find_fatal_error(host, &event, last_call) {
             return Err(failure);
         }
         console.print(&render(&event, console))?;
@@ -177,6 +192,22 @@ async fn print_events(host: &Host, args: &WatchArgs, console: &Console) -> Resul
         }
     }
     Err(Failure::interrupted())
+}
+
+/// Says when a watch that was subscribed begins to poll, because the server turned out not to
+/// support subscriptions.
+fn report_polling(host: &Host, method: &mut Option<WatchKind>, console: &Console) {
+    let watches = host.watches();
+    let Some(watch) = watches.first() else { return };
+    let now = Some(watch.effective_kind);
+    if *method != now {
+        *method = now;
+        if watch.effective_kind != WatchKind::Subscription {
+            let note = watch.note.as_deref().unwrap_or("the subscription ended");
+            let note = text::one_line(note);
+            console.note(&format!("polling every {:?}: {note}", watch.interval));
+        }
+    }
 }
 
 /// Prints status changes of the server. While the server is disconnected, changes of the watched
@@ -198,7 +229,7 @@ fn report_server_status(event: &Event, console: &Console) {
 
 /// Returns an error if the watch cannot recover: a rule denies the calls, the first request failed,
 /// the host gave up on the server, or the watch ended.
-fn find_fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
+fn find_fatal_error(host: &Host, event: &WatchEvent, last_call: LastCall) -> Option<Failure> {
     match event.change {
         WatchChange::NotPermitted => {
             let failure = Failure::new(Kind::Denied, event.summary.clone());
@@ -209,7 +240,11 @@ fn find_fatal_error(host: &Host, event: &WatchEvent) -> Option<Failure> {
             Some(failure.hint(format!("pass --yes, or --allow {name}")))
         }
         WatchChange::Failed if !host.watches().iter().any(|watch| watch.has_baseline) => {
-            Some(Failure::new(Kind::Refused, event.summary.clone()))
+            let kind = match last_call {
+                LastCall::Known => Kind::Refused,
+                LastCall::Unknown => Kind::OutcomeUnknown,
+            };
+            Some(Failure::new(kind, event.summary.clone()))
         }
         // A later failure is fatal only if the host no longer retries the connection.
         WatchChange::Failed => {

@@ -10,8 +10,9 @@ use switchboard::permission::{Action, CallFacts};
 use switchboard::status::{ConnectionStatus, ServerDetails};
 use switchboard_config::{LaunchDecision, ServerEntry, nearest};
 
-use super::find::{find_server, server_of_tool};
+use super::find::find_named_tool;
 use super::run_host::{run_with_host, wait_until_started};
+use super::tool_name::NamedTool;
 use crate::args::WhyArgs;
 use crate::context::{Context, LoadedServers};
 use crate::diagnosis::{Diagnosis, Outcome, Step};
@@ -43,9 +44,9 @@ pub(crate) async fn run(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let servers = context.load_servers()?;
-    let entry = find_server(&servers, &context.console, |servers| {
-        server_of_tool(servers, &args.tool)
-    })?;
+    let more = args.name.as_slice();
+    let (named, _) = find_named_tool(&servers, &context.console, &args.tool, more)?;
+    let entry = named.entry;
     let host = context.one_shot_host(&servers, vec![entry.clone()]);
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, &context.console).await;
@@ -56,7 +57,7 @@ pub(crate) async fn run(
         let server = host
             .server_details(entry.name().as_str())
             .map_err(|error| Failure::internal(error.to_string()))?;
-        let report = diagnose(&args.tool, host, entry, &server, &servers, context);
+        let report = diagnose(&named, host, &server, &servers, context);
         context.console.print(&render(&report, &context.console))?;
         Ok(match report {
             WhyReport { ok: true, .. } => Exit::Ok,
@@ -71,18 +72,19 @@ pub(crate) async fn run(
 }
 
 fn diagnose(
-    name: &str,
+    named: &NamedTool<'_>,
     host: &Host,
-    entry: &ServerEntry,
     server: &ServerDetails,
     servers: &LoadedServers,
     context: &Context,
 ) -> WhyReport {
+    let (name, entry) = (named.wire_name.as_str(), named.entry);
     let mut steps = Diagnosis::for_server(entry, server, servers, context);
     let mut hint = steps.hint(entry, server, servers);
     let catalog = host.catalog();
-    let is_unknown = !steps.is_broken() && catalog.get(name).is_none();
-    match catalog.get(name) {
+    let found = named.find(&catalog);
+    let is_unknown = !steps.is_broken() && found.is_none();
+    match found {
         Some(tool) => {
             steps.push(Step::Name, Outcome::Ok, explain_wire_name(tool));
             let (outcome, message) = check_permission(tool, entry, servers, context);
@@ -95,17 +97,15 @@ fn diagnose(
             steps.push(Step::Available, Outcome::Ok, session);
         }
         None => {
-            let refused = catalog
-                .rejected()
-                .iter()
-                .find(|tool| name.ends_with(tool.id.tool.as_str()));
+            let refused = catalog.rejected().iter().find(|tool| {
+                tool.id.server == *entry.name() && named.is_named(tool.id.tool.as_str())
+            });
             let message = match refused {
                 Some(tool) => tool.reason.clone(),
                 None => "the server has no such tool".to_owned(),
             };
             let names: Vec<_> = catalog
-                .tools()
-                .iter()
+                .tools_of(entry.name())
                 .map(|tool| tool.wire_name.as_str())
                 .collect();
             hint = hint.or_else(|| Some(format!("did you mean {}?", nearest(name, &names)?)));
@@ -115,7 +115,9 @@ fn diagnose(
         }
     }
     WhyReport {
-        tool: name.to_owned(),
+        tool: found
+            .map_or(name, |tool| tool.wire_name.as_str())
+            .to_owned(),
         server: entry.name().to_string(),
         ok: !steps.is_broken(),
         is_unknown,

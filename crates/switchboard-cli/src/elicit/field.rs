@@ -8,6 +8,7 @@ use serde_json::{Number, Value};
 use switchboard::elicitation::{EnumOption, Field, FieldKind, TextFormat};
 
 use super::{OpenQuestion, QuestionCancelled};
+use crate::exact_number::is_exact;
 use crate::render::style::Paint;
 use crate::render::text::one_line;
 
@@ -134,10 +135,12 @@ fn parse(field: &Field, typed: &str) -> Result<Option<Value>, String> {
 }
 
 fn parse_number(typed: &str) -> Result<Value, String> {
-    let number = typed.parse::<Number>();
-    number
-        .map(Value::from)
-        .map_err(|_| "expected a number".to_owned())
+    let expected = || "expected a number".to_owned();
+    let number = typed.parse::<Number>().map_err(|_| expected())?;
+    if !is_exact(typed, &number) {
+        return Err("this number has more digits than can be sent exactly".to_owned());
+    }
+    Ok(Value::from(number))
 }
 
 fn parse_boolean(typed: &str) -> Result<Value, String> {

@@ -4,7 +4,7 @@
 //! without a value is omitted, never `null`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use switchboard::Output;
@@ -138,17 +138,25 @@ pub(crate) struct CallResultJson<'a> {
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     full_result_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved_to: Option<&'a Path>,
 }
 
 impl<'a> CallResultJson<'a> {
-    /// `full_result_file` holds the complete result if `output` was truncated.
-    pub(crate) fn new(output: &'a Output, full_result_file: Option<PathBuf>) -> Self {
+    /// `full_result_file` holds the complete result if `output` was truncated. `saved_to` is the
+    /// file that `-o` names.
+    pub(crate) fn new(
+        output: &'a Output,
+        full_result_file: Option<PathBuf>,
+        saved_to: Option<&'a Path>,
+    ) -> Self {
         Self {
             content: &output.blocks,
             structured_content: output.structured.as_ref(),
             is_error: output.is_error,
             notes: &output.notes,
             full_result_file,
+            saved_to,
         }
     }
 }

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use switchboard::content::for_terminal;
 use switchboard::mcp::Progress;
 
+use super::charset::Charset;
 use super::style::Style;
 use super::text::truncate;
 use super::{Console, Verbosity, print_stderr};
@@ -67,7 +68,9 @@ impl ProgressLine {
 
     pub(crate) fn set_text(&self, text: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(truncate(&for_terminal(text), self.text_columns).into_owned());
+            let text = for_terminal(text);
+            let text = Charset::current().encode(&text);
+            bar.set_message(truncate(&text, self.text_columns).into_owned());
         }
     }
 
@@ -118,9 +121,12 @@ fn split_columns(columns: usize) -> (usize, usize) {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template)
-        .unwrap_or_else(|_| ProgressStyle::default_spinner())
-        .progress_chars("━╸─")
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
+    match Charset::current() {
+        Charset::Utf8 => style.progress_chars("━╸─"),
+        Charset::Ascii => style.progress_chars("=>-").tick_chars("|/-\\ "),
+    }
 }
 
 fn bar_position(note: &Progress) -> Option<u64> {

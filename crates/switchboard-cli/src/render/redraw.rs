@@ -3,6 +3,7 @@
 //! Invariant: the text never takes more rows than the terminal has, because rows that scrolled away
 //! cannot be overwritten.
 
+use super::charset::Charset;
 use super::text::width;
 use super::{StdoutState, print};
 use crate::failure::Failure;
@@ -35,7 +36,7 @@ impl Redraw {
         text.clone_into(&mut self.text);
         self.size = size;
         self.rows = rows;
-        print(&format!("{erase}{shown}"))
+        print(&format!("{erase}{}", Charset::current().encode(&shown)))
     }
 }
 

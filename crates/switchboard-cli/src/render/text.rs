@@ -1,29 +1,36 @@
-//! Sanitizes, truncates, wraps, quotes and shell-quotes text.
+//! Sanitizes, truncates and wraps text, and quotes words for a shell.
+//!
+//! `server_text` shows longer texts of servers.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::Value;
-use switchboard::content::{for_terminal, sanitize};
+pub(crate) use switchboard::content::quote_for_shell;
+use switchboard::content::{fit, for_terminal, sanitize};
 use switchboard_config::MaskedEntry;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::charset::Charset;
 
 /// The width of a text on a terminal.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The first line that is not blank, sanitized.
+/// The first line that is not blank, sanitized and truncated.
 pub(crate) fn first_line(text: &str) -> String {
-    let clean = sanitize(text);
+    const MAX_BYTES: usize = 16 * 1024;
+    let clean = sanitize(fit(text, MAX_BYTES));
     let line = clean.lines().map(str::trim).find(|line| !line.is_empty());
-    for_terminal(line.unwrap_or_default()).into_owned()
+    one_line(line.unwrap_or_default())
 }
 
 /// The text on one line, sanitized and truncated.
 pub(crate) fn one_line(text: &str) -> String {
     const MAX_COLUMNS: usize = 200;
-    let clean = for_terminal(text.trim_end());
+    // Sanitizing a long text takes long, and its end is not shown.
+    let clean = for_terminal(fit(text.trim_end(), MAX_COLUMNS * 16));
     truncate(&clean, MAX_COLUMNS).into_owned()
 }
 
@@ -32,18 +39,19 @@ pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
-    let mut used = 0;
+    let ellipsis = Charset::current().ellipsis();
+    let mut used = width(ellipsis);
     let fits = |grapheme: &&str| {
         used += width(grapheme);
-        used < columns
+        used <= columns
     };
     let kept: String = graphemes(text).take_while(fits).collect();
-    Cow::Owned(format!("{}…", kept.trim_end()))
+    Cow::Owned(format!("{}{ellipsis}", kept.trim_end()))
 }
 
 /// Splits into grapheme clusters: a character with its combining marks, or characters joined by a
 /// zero-width joiner.
-fn graphemes(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     const JOINER: char = '\u{200d}';
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -123,40 +131,6 @@ pub(crate) fn wrap_and_indent(text: &str, indent: usize, columns: Option<usize>)
     lines.join("\n")
 }
 
-/// Quotes text of a server, so that it cannot pass for output of this program: every line starts
-/// with [`QUOTE_PREFIX`] and fits into `columns`. A terminal would wrap a longer line and start the
-/// rest without the prefix.
-pub(crate) fn quote(text: &str, columns: usize) -> String {
-    let available = columns.saturating_sub(width(QUOTE_PREFIX)).max(20);
-    let text = sanitize(text).replace('\t', " ");
-    let lines = wrap(text.trim_end(), Some(available));
-    let lines = lines.iter().flat_map(|line| hard_wrap(line, available));
-    let lines: Vec<_> = lines
-        .map(|line| format!("{QUOTE_PREFIX}{line}").trim_end().to_owned())
-        .collect();
-    lines.join("\n")
-}
-
-const QUOTE_PREFIX: &str = "│ ";
-
-/// Splits a line into pieces of at most `columns`, even inside words.
-fn hard_wrap(line: &str, columns: usize) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    let mut used = 0;
-    for grapheme in graphemes(line) {
-        let more = width(grapheme);
-        if used + more > columns {
-            pieces.push(String::new());
-            used = 0;
-        }
-        used += more;
-        if let Some(piece) = pieces.last_mut() {
-            piece.push_str(grapheme);
-        }
-    }
-    pieces
-}
-
 /// A path on one line, sanitized: directory names may contain control characters.
 pub(crate) fn path_on_one_line(path: &Path) -> String {
     let line = path.to_string_lossy().replace(['\n', '\r'], " ");
@@ -172,16 +146,49 @@ pub(crate) fn format_command_line(written: &MaskedEntry) -> String {
         .into_iter()
         .flatten();
     let words = object.get("command").into_iter().chain(args);
-    // Do not quote a masked word: the command line cannot be run with it anyway.
-    let quote = |word: &str| {
-        if word.contains("***") {
-            word.to_owned()
-        } else {
-            quote_for_shell(word)
-        }
-    };
-    let words = words.filter_map(Value::as_str).map(quote);
+    let words = words.filter_map(Value::as_str).map(quote_command_word);
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Quotes a word of a config entry for a shell. References such as `${HOME}` stay references, because
+/// a shell replaces them as this program does.
+pub(crate) fn quote_command_word(word: &str) -> String {
+    let mut quoted = String::new();
+    let mut literal_start = 0;
+    let mut at = 0;
+    while let Some(start) = word.get(at..).and_then(|rest| rest.find("${")) {
+        let start = at + start;
+        let rest = word.get(start..).unwrap_or_default();
+        let Some(length) = variable_length(rest) else {
+            at = start + 2;
+            continue;
+        };
+        if start > literal_start {
+            quoted.push_str(&quote_for_shell(
+                word.get(literal_start..start).unwrap_or_default(),
+            ));
+        }
+        let variable = rest.get(..length).unwrap_or_default();
+        quoted.extend(["\"", variable, "\""]);
+        at = start + length;
+        literal_start = at;
+    }
+    if literal_start < word.len() || word.is_empty() {
+        quoted.push_str(&quote_for_shell(
+            word.get(literal_start..).unwrap_or_default(),
+        ));
+    }
+    quoted
+}
+
+/// The length of the reference `${NAME}` at the start of `text`. `None` for any other text, also for
+/// a reference with a default value.
+fn variable_length(text: &str) -> Option<usize> {
+    let (name, _) = text.strip_prefix("${")?.split_once('}')?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let starts_with_digit = name.starts_with(|letter: char| letter.is_ascii_digit());
+    let is_valid = !name.is_empty() && !starts_with_digit && name.bytes().all(is_name);
+    is_valid.then(|| "${}".len() + name.len())
 }
 
 /// Formats a number with separators: `12,345`.
@@ -195,16 +202,6 @@ pub(crate) fn format_thousands(number: usize) -> String {
         text.push(digit);
     }
     text
-}
-
-/// Quotes a word for a shell if needed. References such as `${TOKEN}` are not quoted.
-pub(crate) fn quote_for_shell(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,${}".contains(&byte);
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]
@@ -262,31 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn every_quoted_line_has_the_prefix() {
-        assert_eq!(quote("a b\n\nc\n", 80), "│ a b\n│\n│ c");
-        let long = format!("{}Type_your_password:", "x".repeat(38));
-        assert_eq!(
-            quote(&long, 40),
-            format!("│ {}\n│ Type_your_password:", "x".repeat(38))
-        );
-        for text in [
-            "\u{2800}".repeat(90),
-            "日".repeat(50),
-            "a\tb\u{2028}c".repeat(9),
-        ] {
-            for line in quote(&text, 30).lines() {
-                assert!(line.starts_with('│') && width(line) <= 30, "{line:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn shell_words_are_quoted_only_if_needed() {
-        assert_eq!(quote_for_shell("-y"), "-y");
-        assert_eq!(quote_for_shell("${TOKEN}"), "${TOKEN}");
-        assert_eq!(quote_for_shell("two words"), "'two words'");
-        assert_eq!(quote_for_shell("it's"), r"'it'\''s'");
-        assert_eq!(quote_for_shell(""), "''");
+    fn references_in_command_words_stay_references() {
+        assert_eq!(quote_command_word("--root"), "--root");
+        assert_eq!(quote_command_word("${HOME}"), "\"${HOME}\"");
+        assert_eq!(quote_command_word("--k=${A}/b c"), "--k=\"${A}\"'/b c'");
+        assert_eq!(quote_command_word("${A:-$(x)}"), "'${A:-$(x)}'");
+        assert_eq!(quote_command_word("$(x)${A}"), "'$(x)'\"${A}\"");
+        assert_eq!(quote_command_word("${1}${"), "'${1}${'");
+        assert_eq!(quote_command_word(""), "''");
     }
 
     #[test]

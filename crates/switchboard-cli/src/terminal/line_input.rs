@@ -14,6 +14,8 @@ use rustix::termios::{
 };
 use tokio::task::JoinHandle;
 
+use crate::render::charset::Charset;
+
 /// The byte that a terminal sends for Ctrl-C.
 const CTRL_C: u8 = 3;
 
@@ -65,7 +67,7 @@ impl LineInput {
     pub(crate) async fn ask(&mut self, question: &str) -> io::Result<Typed> {
         let asked_at = Instant::now();
         // The stderr lock is not held while waiting: a signal handler may need to print.
-        io::stderr().write_all(question.as_bytes())?;
+        io::stderr().write_all(Charset::current().encode(question).as_bytes())?;
         loop {
             let reading = self
                 .reading
@@ -128,12 +130,26 @@ impl TerminalModes {
 
     /// Turns echo on or off.
     pub(crate) fn echo(&self, echo: Echo) -> io::Result<()> {
+        let modes = self.with_echo(echo);
+        Ok(tcsetattr(io::stdin(), OptionalActions::Drain, &modes)?)
+    }
+
+    /// Returns a function that turns echo on or off.
+    pub(crate) fn echo_setter(&self, echo: Echo) -> impl Fn() + use<> {
+        let modes = self.with_echo(echo);
+        move || {
+            // Ignore: the terminal is gone, so there is no echo.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
+        }
+    }
+
+    fn with_echo(&self, echo: Echo) -> Termios {
         let mut modes = self.asking.clone();
         if echo == Echo::Hidden {
             modes.local_modes.remove(LocalModes::ECHO);
             modes.local_modes.insert(LocalModes::ECHONL);
         }
-        Ok(tcsetattr(io::stdin(), OptionalActions::Drain, &modes)?)
+        modes
     }
 }
 

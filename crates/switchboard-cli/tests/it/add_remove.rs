@@ -358,7 +358,7 @@ async fn secrets_in_project_file_are_warned_about() {
     --- stdout
     Added hub to the project scope
       file  [sandbox]/project/.mcp.json:3
-      command  hub --token ***
+      command  hub --token '***'
       env  API_KEY=***, LEVEL=***, PIN=***
     Next: switchboard list
     --- stderr

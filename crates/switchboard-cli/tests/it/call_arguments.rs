@@ -149,3 +149,23 @@ async fn malformed_arguments_start_no_server() {
         ");
     assert!(!cli.sandbox.project().join("record").exists());
 }
+
+#[tokio::test]
+async fn unknown_argument_is_named() {
+    let tool = json!({"name": "t", "inputSchema": {
+        "type": "object",
+        "properties": {"path": {"type": "string"}},
+        "required": ["path"],
+    }});
+    let cli = TestCli::with_servers([("ant", Script::legacy().raw_tool(tool).into())]);
+    let output = cli.run(&["call", "ant.t", "paths=x", "--yes"]).await;
+    assert_eq!(output.code, 2, "{output}");
+    let expected = "the tool has no argument `paths` (did you mean `path`?)";
+    assert!(output.stderr.contains(expected), "{output}");
+    let output = cli.run(&["policy", "test", "ant.t", "paths=x"]).await;
+    assert_eq!(output.code, 0, "{output}");
+    assert!(
+        output.stdout.contains("note: a call would be rejected: "),
+        "{output}"
+    );
+}

@@ -52,7 +52,7 @@ async fn unanswered_call_times_out() {
 async fn timeout_message_includes_stderr() {
     let output = call_within("1000", [Step::stderr("log in at the door"), Step::Hang]).await;
     assert_eq!(output.code, 8);
-    let expected = "; last lines on stderr:\n  log in at the door\nhint: ";
+    let expected = "; last lines on stderr:\n  │ log in at the door\nhint: ";
     assert!(output.stderr.contains(expected), "{output}");
 }
 
@@ -94,7 +94,7 @@ async fn oversized_response_is_rejected() {
     assert_snapshot!(call([Step::ReplyOfSize(17 * 1024 * 1024)]).await, @r#"
         exit 7
         --- stderr
-        error: invalid response to t of server ant: longer than 16777216 bytes (limit `message_bytes`; raise it to accept more)
+        error: invalid response to t of server ant: longer than 16777216 bytes (limit `messageBytes`; raise it to accept more)
         hint: raise "limits": { "messageBytes": … } in [sandbox]/home/.config/switchboard/settings.json
         "#);
 }

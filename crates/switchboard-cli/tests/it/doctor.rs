@@ -174,17 +174,6 @@ async fn broken_file_is_environment_problem() {
 }
 
 #[tokio::test]
-async fn configured_name_is_suggested() {
-    let cli = TestCli::with_servers([("my server", echo_server().into())]);
-    let output = cli.run(&["why", "mcp__my server__add"]).await;
-    assert_eq!(output.code, 2, "{output}");
-    assert!(
-        output.stderr.contains("did you mean mcp__my_server_"),
-        "{output}"
-    );
-}
-
-#[tokio::test]
 async fn rule_without_tool_name_is_rejected() {
     let cli = TestCli::with_servers([("calc", echo_server().into())]);
     let output = cli

@@ -61,9 +61,9 @@ async fn cut_listing_is_noted() {
     let limits = json!({"limits": {"resourcesPerServer": 2, "toolsPerServer": 3}});
     cli.sandbox
         .write_config("switchboard/settings.json", limits.to_string());
-    let resources_note = "the list is cut after 2 resources, because of more than 2 resources (limit `resources_per_server`)";
+    let resources_note = "the list is cut after 2 resources, because of more than 2 resources (limit `resourcesPerServer`)";
     let tools_note =
-        "the list is cut after 3 tools, because of more than 3 tools (limit `tools_per_server`)";
+        "the list is cut after 3 tools, because of more than 3 tools (limit `toolsPerServer`)";
     for (command, note, count) in [("resources", resources_note, 2), ("tools", tools_note, 3)] {
         let text = cli.run(&[command]).await;
         assert_eq!(text.code, 0);

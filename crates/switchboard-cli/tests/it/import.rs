@@ -113,7 +113,7 @@ async fn plan_is_printed_without_secrets() {
               to replace it: switchboard remove taken -s user, then import again
 
         Codex  [sandbox]/home/.codex/config.toml
-          + add  docs  docs-mcp --api-key ***
+          + add  docs  docs-mcp --api-key '***'
               → user scope
               note: ignored `enabled_tools`: add permission rules for its tools instead
 

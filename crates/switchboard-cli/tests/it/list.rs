@@ -182,7 +182,7 @@ async fn get_shows_failed_server() {
         one
           status  ✗ failed
           reason  the server exited with code 64; last lines of its stderr:
-                        scripted-server: usage: scripted-server <script as JSON or @file>
+                          │ scripted-server: usage: scripted-server <script as JSON or @file>
           scope  project
           origin  [sandbox]/project/.mcp.json:1:16
           command  [server] --flag 'two words'
@@ -214,10 +214,10 @@ async fn get_shows_connected_server() {
           protocol  2025-11-25 (legacy era)
           server  scripted 1.0.0
           capabilities  tools
-          instructions  Use it well.
-                        Always.
+          instructions  │ Use it well.
+                        │ Always.
           tools  2: switchboard tools mcp__one__
-          stderr  listening
+          stderr  │ listening
         ");
     let data = cli.run(&["get", "one", "--json"]).await.json();
     assert_eq!(

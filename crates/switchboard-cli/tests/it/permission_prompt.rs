@@ -38,7 +38,7 @@ fn settings(cli: &TestCli) -> Vec<(String, String)> {
 /// Starts the call and waits for the question.
 fn start_until_question(cli: &TestCli) -> Terminal {
     let terminal = cli.start_in_terminal(&CALL);
-    let screen = terminal.wait_for("Allow this call? [y]es, [a]lways, [N]o ");
+    let screen = terminal.wait_for("Allow this call? [y]es, [a]lways with any arguments, [N]o ");
     assert!(screen.contains("sends   {\"message\":\"hi\"}"), "{screen}");
     terminal
 }
@@ -66,7 +66,7 @@ async fn input_before_question_is_discarded() {
     let cli = test_cli();
     let mut terminal = cli.start_in_terminal(&CALL);
     terminal.type_text("y\n");
-    terminal.wait_for("Allow this call? [y]es, [a]lways, [N]o ");
+    terminal.wait_for("Allow this call? [y]es, [a]lways with any arguments, [N]o ");
     terminal.type_text("n\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(6), "{screen}");
@@ -78,7 +78,7 @@ async fn always_writes_local_rule() {
     let cli = test_cli();
     let mut terminal = start_until_question(&cli);
     terminal.type_text("a\n");
-    terminal.wait_for("Always in this project, or everywhere? [L]ocal, [u]ser ");
+    terminal.wait_for("Always in this project, or everywhere? [P]roject, [e]verywhere, [n]o ");
     terminal.type_text("\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
@@ -115,7 +115,7 @@ async fn always_for_user_keeps_existing_settings() {
     let path = cli.sandbox.write_config("switchboard/settings.json", text);
     let mut terminal = start_until_question(&cli);
     terminal.type_text("always\n");
-    terminal.wait_for("[L]ocal, [u]ser ");
+    terminal.wait_for("[P]roject, [e]verywhere, [n]o ");
     terminal.type_text("u\n");
     let (code, screen) = terminal.finish();
     assert_eq!(code, Some(0), "{screen}");
@@ -160,7 +160,7 @@ async fn ctrl_c_at_question_calls_and_writes_nothing() {
         let mut terminal = start_until_question(&cli);
         if let Some(answer) = before {
             terminal.type_text(answer);
-            terminal.wait_for("[L]ocal, [u]ser ");
+            terminal.wait_for("[P]roject, [e]verywhere, [n]o ");
         }
         terminal.type_text("\u{3}");
         let (code, screen) = terminal.finish();
@@ -180,8 +180,47 @@ async fn end_of_input_means_no() {
     assert_eq!(terminal.finish().0, Some(6));
     let mut terminal = start_until_question(&cli);
     terminal.type_text("a\n");
-    terminal.wait_for("[L]ocal, [u]ser ");
+    terminal.wait_for("[P]roject, [e]verywhere, [n]o ");
     terminal.type_text("\u{4}");
     assert_eq!(terminal.finish().0, Some(6));
     assert_eq!((calls(&cli), settings(&cli)), (0, vec![]));
+}
+
+#[tokio::test]
+async fn words_choose_where_always_applies() {
+    for (word, count) in [("everywhere", 1), ("project", 1), ("perhaps", 0)] {
+        let cli = test_cli();
+        let mut terminal = start_until_question(&cli);
+        terminal.type_text("always\n");
+        terminal.wait_for_next("Always in this project, or everywhere? ");
+        terminal.type_text(&format!("{word}\n"));
+        if count == 0 {
+            terminal.wait_for_next("Always in this project, or everywhere? ");
+            terminal.type_text("no\n");
+        }
+        let (code, screen) = terminal.finish();
+        assert_eq!(
+            code,
+            Some(if count == 1 { 0 } else { 6 }),
+            "{word}: {screen}"
+        );
+        assert_eq!(
+            (calls(&cli), settings(&cli).len()),
+            (count, count),
+            "{word}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn interrupted_question_leaves_no_progress_line() {
+    let cli = test_cli();
+    let mut terminal = start_until_question(&cli);
+    terminal.type_text("\u{3}");
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, Some(130), "{screen}");
+    // What follows the progress line begins by erasing the line.
+    if let Some((_, after)) = screen.rsplit_once("shutting down servers") {
+        assert!(after.contains("\u{1b}[2K"), "{screen:?}");
+    }
 }

@@ -159,3 +159,47 @@ async fn unsupported_proxy_is_ignored_with_warning() {
     assert!(listed.stderr.contains("ignoring https_proxy: "), "{listed}");
     assert!(!listed.to_string().contains("hush"), "{listed}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_claims_no_contact_that_did_not_happen() {
+    let server = server().await;
+    server.arm(
+        Fault::status(200)
+            .header("content-type", "text/html")
+            .body("<html>")
+            .always(),
+    );
+    let plain = "http://example.com/mcp";
+    let cli = TestCli::with_servers([
+        (
+            "plain",
+            json!({"type": "http", "url": plain, "headers": {"X-Key": "v"}}).into(),
+        ),
+        ("page", json!({"type": "http", "url": server.url()}).into()),
+    ]);
+    let report = cli.run(&["doctor", "--json"]).await.json();
+    let failed = |server: usize| {
+        let steps = report["servers"][server]["steps"]
+            .as_array()
+            .unwrap()
+            .clone();
+        let step = steps.into_iter().find(|step| step["outcome"] == "failed");
+        step.unwrap()["step"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(failed(0), "connect", "{report}");
+    assert_eq!(failed(1), "respond", "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_exits_with_5_if_only_a_login_is_missing() {
+    let server = server().await;
+    server.require_bearer("sesame-open-sesame");
+    let url = json!({"type": "http", "url": server.url()});
+    let cli = TestCli::with_servers([("s", url.clone().into())]);
+    assert_eq!(cli.run(&["doctor"]).await.code, 5);
+    let cli = TestCli::with_servers([
+        ("s", url.into()),
+        ("bad", json!({"command": "no-such-program"}).into()),
+    ]);
+    assert_eq!(cli.run(&["doctor"]).await.code, 4);
+}

@@ -55,6 +55,8 @@ async fn resources_are_listed_with_details() {
     lib  demo://sized  A title  12,345
     lib  demo://logo  logo  image/png
     other  x://y  y  text/plain
+    --- stderr
+    1 URI template not listed: switchboard resources --templates
     ");
     assert_snapshot!(cli.run(&["resources", "--templates"]).await, @r"
     exit 0
@@ -303,4 +305,51 @@ async fn multiple_parts_are_printed_in_order() {
     --- stderr
     note: the resource is empty
     ");
+}
+
+#[tokio::test]
+async fn templates_are_mentioned_and_long_ones_shortened() {
+    let long = format!("demo://{}", "x".repeat(5_000));
+    let script = Script::legacy()
+        .raw_resource(json!({"uri": "demo://a", "name": "a"}))
+        .raw_template(json!({"uriTemplate": long, "name": "long"}));
+    let cli = TestCli::with_servers([("shop", script.into())]);
+    let output = cli.run(&["resources"]).await;
+    let note = "1 URI template not listed: switchboard resources --templates";
+    assert!(output.stderr.contains(note), "{output}");
+    let output = cli.run(&["resources", "--templates"]).await;
+    assert!(
+        output.stdout.lines().all(|line| line.len() < 600),
+        "{output}"
+    );
+    assert!(output.stdout.contains("(5,007 bytes)"), "{output}");
+    let output = cli.run(&["read", "demo://a"]).await;
+    assert!(
+        output
+            .stderr
+            .contains("hint: switchboard read SERVER demo://a"),
+        "{output}"
+    );
+}
+
+#[tokio::test]
+async fn invalid_base64_has_the_same_exit_code_everywhere() {
+    let script = Script::legacy()
+        .raw_resource(json!({"uri": "demo://a", "name": "a"}))
+        .on(
+            "resources/read",
+            [Step::Reply(
+                json!({"contents": [{"uri": "demo://a", "blob": "%%%"}]}),
+            )],
+        );
+    let cli = TestCli::with_servers([("shop", script.into())]);
+    assert_eq!(cli.run(&["read", "shop", "demo://a"]).await.code, 7);
+    assert_eq!(
+        cli.run(&["read", "shop", "demo://a", "--json"]).await.code,
+        7
+    );
+    let (code, screen) = cli
+        .start_in_terminal(&["read", "shop", "demo://a"])
+        .finish();
+    assert_eq!(code, Some(7), "{screen}");
 }

@@ -108,16 +108,16 @@ async fn immediate_exit_shows_stderr() {
           STATUS  SERVER  SCOPE  TRANSPORT  TOOLS  TIME
         ✗ failed  bad  project  stdio  -  -
             the server exited with code 3; last lines of its stderr:
-            first
-            second red
+              │ first
+              │ second red
         ✓ connected  good  project  stdio  2  [time]
         ");
     assert_snapshot!(call(&cli, "mcp__bad__echo").await, @"
         exit 4
         --- stderr
         error: server bad failed: the server exited with code 3; last lines of its stderr:
-          first
-          second red
+          │ first
+          │ second red
         ");
 }
 
@@ -261,4 +261,17 @@ async fn secret_argument_is_masked_in_stderr() {
     for output in [list, get] {
         assert!(!output.to_string().contains("hush"), "{output}");
     }
+}
+
+#[tokio::test]
+async fn slow_start_hint_is_left_out_after_an_error_on_stderr() {
+    let script = "echo 'npm error code ENOTFOUND' >&2; exec sleep 60";
+    let entry = json!({"command": "sh", "args": ["-c", script], "startupTimeout": 500});
+    let cli = TestCli::with_servers([("bad", entry.into())]);
+    let output = list(&cli).await;
+    assert!(
+        output.stdout.contains("│ npm error code ENOTFOUND"),
+        "{output}"
+    );
+    assert!(!output.stdout.contains("hint:"), "{output}");
 }

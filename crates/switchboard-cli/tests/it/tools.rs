@@ -117,7 +117,7 @@ async fn failed_server_is_reported_on_one_line() {
         ("good", echo_server().into()),
     ]);
     assert_snapshot!(cli.run(&["tools"]).await, @"
-        exit 0
+        exit 4
         --- stdout
         mcp__good__echo  The scripted tool echo.
         mcp__good__add  The scripted tool add.
@@ -162,9 +162,9 @@ async fn describe_shows_arguments_and_usage() {
           title  Search
           hints  read-only, closed world
 
-          Finds things.
-
-          Second paragraph.
+          │ Finds things.
+          │
+          │ Second paragraph.
 
         Arguments
           query  string  required  What to look for
@@ -182,7 +182,7 @@ async fn describe_shows_arguments_and_usage() {
           server  ant
           tool  ping
 
-          The scripted tool ping.
+          │ The scripted tool ping.
 
         Arguments
           none
@@ -211,7 +211,7 @@ async fn unknown_tool_suggests_nearest() {
     assert_snapshot!(cli.run(&["describe", "echo"]).await, @r#"
         exit 2
         --- stderr
-        error: "echo" is not a tool name (expected mcp__server__tool)
+        error: "echo" is not a tool name (expected mcp__server__tool or SERVER.TOOL)
         hint: switchboard tools echo
         "#);
 }

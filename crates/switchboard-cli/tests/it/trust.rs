@@ -42,13 +42,13 @@ async fn trust_without_terminal_shows_entries_only() {
         }),
     );
     let output = run(&cli, &["trust"]).await;
-    assert_snapshot!(output, @r"
+    assert_snapshot!(output, @r#"
         exit 4
         --- stdout
         mine
           from  [sandbox]/project/.mcp.json:1:16
           type  stdio
-          command  ./tools/run --root [sandbox]/home 'two words' --token=${GITHUB_TOKEN}
+          command  ./tools/run --root [sandbox]/home 'two words' --token="${GITHUB_TOKEN}"
           runs  [sandbox]/project/tools/run
                             (a file in this project)
           env  LD_PRELOAD=./evil.so
@@ -76,7 +76,7 @@ async fn trust_without_terminal_shows_entries_only() {
         --- stderr
         error: cannot ask for approval of mine, gone, fаr: no terminal
         hint: to approve without a terminal: switchboard trust --yes
-        ");
+        "#);
     assert!(!output.to_string().contains("hush"));
     assert_eq!(
         run(&cli, &["trust", "--list", "--json"]).await.json(),

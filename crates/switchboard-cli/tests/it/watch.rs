@@ -61,7 +61,8 @@ async fn resource_changes_are_printed() {
         assert_eq!(first, "changed: 1 line added, 1 removed");
         assert!(diff.starts_with("  -tick"), "{diff}");
         let message = format!(
-            "watching resource {CLOCK} of server {server} ({method}); press Ctrl-C to stop"
+            "watching resource {CLOCK} of server {server} ({method}); press Ctrl-C to stop\n\
+             changes of config and rules are not followed"
         );
         assert_eq!(output.stderr, message);
     }
@@ -198,4 +199,13 @@ async fn watch_ends_when_host_gives_up() {
             .unwrap()
             .contains("5 times")
     );
+}
+
+#[tokio::test]
+async fn unknown_outcome_of_first_call_exits_with_9() {
+    let script = Script::legacy().tool("t").on("tools/call t", [Step::Abort]);
+    let cli = TestCli::with_servers([("ant", script.into())]);
+    let args = ["watch", "ant", "--tool", "t", "--every", "1s", "--yes"];
+    let output = cli.run(&args).await;
+    assert_eq!(output.code, 9, "{output}");
 }

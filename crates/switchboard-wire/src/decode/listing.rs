@@ -187,7 +187,7 @@ pub fn tool(
     let schema_bytes = limits.schema_bytes;
     if input_schema.get().len() > schema_bytes {
         let reason =
-            format!("its `inputSchema` is larger than {schema_bytes} bytes (limit `schema_bytes`)");
+            format!("its `inputSchema` is larger than {schema_bytes} bytes (limit `schemaBytes`)");
         return Err(InvalidItem::new(Some(name), reason));
     }
     let mut fields = BoundedFields {
@@ -233,7 +233,7 @@ impl BoundedFields<'_> {
         let text = text?;
         if text.len() > max_bytes {
             self.report(format!(
-                "its description was cut to {max_bytes} bytes (limit `description_bytes`)"
+                "its description was cut to {max_bytes} bytes (limit `descriptionBytes`)"
             ));
         }
         Some(truncate_marked(text, max_bytes))
@@ -245,7 +245,7 @@ impl BoundedFields<'_> {
         let max_bytes = self.limits.schema_bytes;
         if json.len() > max_bytes {
             self.report(format!(
-                "its `{member}` is larger than {max_bytes} bytes (limit `schema_bytes`) and was \
+                "its `{member}` is larger than {max_bytes} bytes (limit `schemaBytes`) and was \
                  ignored"
             ));
             return None;

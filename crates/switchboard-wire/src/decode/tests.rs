@@ -261,10 +261,10 @@ fn fields_of_tools_are_bounded() {
     assert_eq!(
         skipped,
         [
-            "a: its description was cut to 16 bytes (limit `description_bytes`)",
-            "a: its `outputSchema` is larger than 32 bytes (limit `schema_bytes`) and was ignored",
-            "a: its `_meta` is larger than 32 bytes (limit `schema_bytes`) and was ignored",
-            "b: its `inputSchema` is larger than 32 bytes (limit `schema_bytes`)",
+            "a: its description was cut to 16 bytes (limit `descriptionBytes`)",
+            "a: its `outputSchema` is larger than 32 bytes (limit `schemaBytes`) and was ignored",
+            "a: its `_meta` is larger than 32 bytes (limit `schemaBytes`) and was ignored",
+            "b: its `inputSchema` is larger than 32 bytes (limit `schemaBytes`)",
             "number 3: its name is longer than 8 bytes",
         ]
     );

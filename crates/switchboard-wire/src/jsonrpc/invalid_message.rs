@@ -68,7 +68,7 @@ impl fmt::Display for InvalidMessage {
             Self::OverMemoryBudget { limit } => write!(
                 f,
                 "not enough memory: the messages in flight already take {limit} bytes (limit \
-                 `memory_bytes`; raise it, or make fewer calls with large responses at a time)"
+                 `memoryBytes`; raise it, or make fewer calls with large responses at a time)"
             ),
             Self::TooManyValues { limit } => write!(
                 f,

@@ -53,15 +53,15 @@ cases! {
         endless_tools(900_000, true)
             .limits(|limits| limits.listing_bytes = 32 * 1024 * 1024)
             .memory(64)
-            .also_checks(notes_contain("bytes (limit `listing_bytes`)"));
+            .also_checks(notes_contain("bytes (limit `listingBytes`)"));
     s41_huge_schemas: "endless pages of tools with schemas of 3 MB" =>
         endless_tools(3_000_000, true)
             .memory(40)
-            .also_checks(notes_contain("its `inputSchema` is larger than 1048576 bytes (limit `schema_bytes`)"));
+            .also_checks(notes_contain("its `inputSchema` is larger than 1048576 bytes (limit `schemaBytes`)"));
     s41_huge_descriptions: "endless pages of tools with descriptions of 3 MB" =>
         endless_tools(3_000_000, false)
             .memory(40)
-            .also_checks(notes_contain("its description was cut to 65536 bytes (limit `description_bytes`)"));
+            .also_checks(notes_contain("its description was cut to 65536 bytes (limit `descriptionBytes`)"));
 
     s41_cursor_loop: "the same cursor on every page" =>
         pages(Cursors::Loop, 0)

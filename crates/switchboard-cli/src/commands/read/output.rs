@@ -3,16 +3,17 @@
 //! Does not expand templates or send requests; `read` does.
 
 use std::borrow::Cow;
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use switchboard::content::{FileType, RenderedPart, RenderedResource, decode_base64, sanitize};
 use switchboard::mcp::{ReadResourceResult, ResourceBody};
 
+use crate::commands::output_file::OutputFile;
 use crate::context::Context;
 use crate::failure::{Failure, Kind};
+use crate::render::server_text::quote_message;
 use crate::render::{json, text};
 
 /// Whether the content is written to stdout unchanged: stdout is no terminal, and `--json` was not
@@ -35,6 +36,11 @@ pub(super) fn multi_part_error(result: &ReadResourceResult) -> Failure {
         .hint("without -o, text is printed and binary parts are saved to files")
 }
 
+/// Whether binary content is valid base64.
+pub(super) fn has_valid_content(part: &ResourceBody) -> bool {
+    bytes_of(part).is_ok()
+}
+
 fn bytes_of(part: &ResourceBody) -> Result<Cow<'_, [u8]>, Failure> {
     match (&part.text, &part.blob) {
         (Some(text), _) => Ok(Cow::Borrowed(text.as_bytes())),
@@ -50,8 +56,7 @@ fn bytes_of(part: &ResourceBody) -> Result<Cow<'_, [u8]>, Failure> {
 /// stdout.
 pub(super) fn write_part(
     part: &ResourceBody,
-    file: Option<PathBuf>,
-    is_forced: bool,
+    file: Option<&OutputFile>,
     context: &Context,
 ) -> Result<(), Failure> {
     let bytes = bytes_of(part)?;
@@ -59,11 +64,17 @@ pub(super) fn write_part(
     if let Some(mismatch) = &mismatch {
         context.console.note(&format!("note: {mismatch}"));
     }
-    let Some(path) = file else {
+    let Some(file) = file else {
         return print_bytes(&bytes);
     };
-    write_file(&path, &bytes, is_forced)?;
-    report_written(part, mime_type, path, mismatch.as_ref(), context)
+    file.write(&bytes)?;
+    report_written(
+        part,
+        mime_type,
+        file.path.clone(),
+        mismatch.as_ref(),
+        context,
+    )
 }
 
 fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
@@ -74,39 +85,6 @@ fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
             Failure::new(Kind::OutputClosed, "output closed (broken pipe)")
         }
         _ => Failure::internal(format!("cannot write the result: {error}")),
-    })
-}
-
-pub(super) fn require_absent(path: &Path, is_forced: bool) -> Result<(), Failure> {
-    if is_forced || path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    Err(already_exists(path))
-}
-
-fn already_exists(path: &Path) -> Failure {
-    let message = format!("{} already exists", text::path_on_one_line(path));
-    Failure::usage(message).hint("choose another file, or pass --force to overwrite it")
-}
-
-fn write_file(path: &Path, bytes: &[u8], is_forced: bool) -> Result<(), Failure> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    if is_forced {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let written = options
-        .open(path)
-        .and_then(|mut file| file.write_all(bytes));
-    written.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => already_exists(path),
-        _ => Failure::usage(format!(
-            "cannot write {}: {error}",
-            text::path_on_one_line(path)
-        ))
-        .hint("choose another file"),
     })
 }
 
@@ -173,12 +151,16 @@ pub(super) fn print_resource(
         }));
     }
     let parts: Vec<_> = resource.contents.iter().map(render).collect();
-    console.print(&parts.join("\n"))?;
+    console.print_content(&parts.join("\n"))?;
     if resource.contents.iter().all(is_empty) {
         console.note("note: the resource is empty");
     }
     for note in &resource.notes {
-        console.note(&format!("note: {}", sanitize(note)));
+        console.note(&quote_message(
+            &format!("note: {note}"),
+            0,
+            console.stderr_columns,
+        ));
     }
     if let Some(file) = full_result_file {
         console.note(&format!(

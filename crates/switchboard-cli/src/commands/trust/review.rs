@@ -14,7 +14,7 @@ use switchboard_config::{
 
 use super::TrustDecision;
 use crate::render::style::{Paint, Style};
-use crate::render::text::{quote_for_shell, width};
+use crate::render::text::{quote_command_word, width};
 use crate::render::{Console, utc_date};
 
 /// The column in which the values start, to the right of their labels.
@@ -116,7 +116,7 @@ impl ReviewView {
             ("command", _) => {
                 let words = lines(value).into_iter();
                 let words = words.chain(all.get("args").map(lines).unwrap_or_default());
-                let words: Vec<_> = words.map(|word| quote_for_shell(&word)).collect();
+                let words: Vec<_> = words.map(|word| quote_command_word(&word)).collect();
                 let line = words.join(" ");
                 if width(&line) <= MAX_COMMAND_COLUMNS {
                     self.field("command", [line]);

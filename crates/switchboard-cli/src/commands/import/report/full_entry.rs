@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 use switchboard::content::for_terminal;
 
-use crate::render::text::quote_for_shell;
+use crate::render::text::quote_command_word;
 
 pub(super) fn render(entry: &Map<String, Value>) -> Vec<String> {
     let mut lines = Vec::new();
@@ -15,7 +15,7 @@ pub(super) fn render(entry: &Map<String, Value>) -> Vec<String> {
                 let args = entry.get("args").and_then(Value::as_array);
                 let words = std::iter::once(value).chain(args.into_iter().flatten());
                 let words: Vec<_> = words
-                    .map(|word| escaped(&quote_for_shell(&value_text(word))))
+                    .map(|word| quote_command_word(&value_text(word)))
                     .collect();
                 lines.push(format!("runs {}", words.join(" ")));
                 lines.extend(non_ascii_note(value));
