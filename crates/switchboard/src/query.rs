@@ -289,10 +289,10 @@ pub(crate) fn check_selected(
     server: &ServerName,
     selection: &ServerSelection,
 ) -> Result<(), QueryError> {
-    match selection.contains(server) {
-        true => Ok(()),
-        false => Err(QueryError::ServerNotSelected(server.clone())),
+    if selection.contains(server) {
+        return Ok(());
     }
+    Err(QueryError::ServerNotSelected(server.clone()))
 }
 
 /// Returns the deadline of a request that times out at `end`.

@@ -413,18 +413,18 @@ async fn events_end_after_shutdown_while_a_clone_lives() {
     host.wait_for(Readiness::All).await;
     let clone = host.clone();
     let mut events = host.events();
-    let logger = tokio::spawn(async move {
+    let logger = async {
         let mut last = None;
         while let Some(event) = events.next().await {
             last = Some(event);
         }
         last
-    });
+    };
     host.call("mcp__calc__add", json!({"a": 1, "b": 2}))
         .await
         .unwrap();
-    host.shutdown().await;
-    assert!(logger.await.unwrap().is_some());
+    let (last, ()) = tokio::join!(logger, host.shutdown());
+    assert!(last.is_some());
     assert!(clone.events().next().await.is_none());
 }
 

@@ -8,6 +8,7 @@ impl Options {
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (name, value) in &self.env {
             let bytes = name.as_encoded_bytes();
+            let name = name.to_string_lossy();
             if bytes.is_empty() || bytes.contains(&b'=') || bytes.contains(&0) {
                 return Err(format!(
                     "invalid variable name {name:?} in `Options::env`: it must not be empty or contain `=` or NUL"

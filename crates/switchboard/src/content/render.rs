@@ -156,7 +156,7 @@ impl<'a> BlockRenderer<'a> {
                     mime_type,
                     annotations,
                 },
-                Err(description) => description,
+                Err(description) => Block::described(description),
             },
             ContentBlock::Audio(content) => match self.take_media("audio", content) {
                 Ok((data, mime_type, annotations)) => Block::Audio {
@@ -164,7 +164,7 @@ impl<'a> BlockRenderer<'a> {
                     mime_type,
                     annotations,
                 },
-                Err(description) => description,
+                Err(description) => Block::described(description),
             },
             ContentBlock::ResourceLink(link) => Block::ResourceLink {
                 description: describe_link(&link, self.server),
@@ -189,9 +189,10 @@ impl<'a> BlockRenderer<'a> {
     /// The notes about the blocks that were rendered.
     pub(super) fn notes(mut self) -> Vec<String> {
         if !self.sanitized.is_empty() {
-            let more = match self.sanitized.len() > Self::MAX_NAMED_BLOCKS {
-                true => " and others",
-                false => "",
+            let more = if self.sanitized.len() > Self::MAX_NAMED_BLOCKS {
+                " and others"
+            } else {
+                ""
             };
             self.sanitized.truncate(Self::MAX_NAMED_BLOCKS);
             let blocks = self.sanitized.join(", ");
@@ -267,10 +268,9 @@ impl<'a> BlockRenderer<'a> {
         &mut self,
         kind: &str,
         content: MediaContent,
-    ) -> Result<(String, String, Option<Json>), Block> {
+    ) -> Result<(String, String, Option<Json>), String> {
         let mime_type = one_line(&content.mime_type, MAX_FIELD_BYTES).into_owned();
-        let describe =
-            |problem: &str| Block::described(format!("[{kind}: {mime_type}, {problem}]"));
+        let describe = |problem: &str| format!("[{kind}: {mime_type}, {problem}]");
         if !base64::is_base64(&content.data) {
             return Err(describe("omitted: the data is not valid base64"));
         }

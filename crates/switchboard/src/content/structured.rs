@@ -62,12 +62,16 @@ fn describe_binary(value: &mut Value, data: &HashSet<&str>) -> bool {
             *text = description;
             true
         }
-        Value::Array(items) => items
-            .iter_mut()
-            .fold(false, |any, item| describe_binary(item, data) || any),
-        Value::Object(members) => members
-            .values_mut()
-            .fold(false, |any, member| describe_binary(member, data) || any),
+        // Not `any`, which would stop at the first binary string.
+        Value::Array(items) => {
+            let described = items.iter_mut().map(|item| describe_binary(item, data));
+            described.filter(|described| *described).count() > 0
+        }
+        Value::Object(members) => {
+            let members = members.values_mut();
+            let described = members.map(|member| describe_binary(member, data));
+            described.filter(|described| *described).count() > 0
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
@@ -104,7 +108,9 @@ mod tests {
 
     /// Base64 of `size` bytes that do not repeat.
     fn base64_of(size: usize) -> String {
-        let bytes: Vec<u8> = (0..size).map(|at| (at * 31 % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..size)
+            .map(|at| u8::try_from(at * 31 % 251).unwrap())
+            .collect();
         MediaContent::new(bytes, "image/png").data
     }
 

@@ -125,7 +125,7 @@ fn other_line_ends_are_not_noted() {
 
 #[test]
 fn image_in_structured_content_is_not_shown_as_text() {
-    let image = MediaContent::new([7; 90_000], "image/png");
+    let image = MediaContent::new(vec![7; 90_000], "image/png");
     let block = ContentBlock::Image(image.clone());
     let structured =
         json!({"content": [{"type": "image", "data": image.data, "mimeType": "image/png"}]});
