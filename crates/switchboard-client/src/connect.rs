@@ -241,14 +241,18 @@ impl ConnectInputs<'_> {
         let remaining = until.saturating_duration_since(opened);
         let handshake = negotiate_session(&live.session, first, remaining, context);
         let error = match timeout_at(until, handshake).await {
-            Ok(Ok(handshake)) => {
-                if let Some(handshake) = handshake {
-                    set_handshake(&live.session, handshake, context).await;
-                    set_log_level(&live.session, context);
-                    live.attempt.handshake = Some(opened.elapsed());
+            // The interpreter of a script may have opened it after the check of the start.
+            Ok(Ok(handshake)) => match live.recheck_program().await {
+                Ok(()) => {
+                    if let Some(handshake) = handshake {
+                        set_handshake(&live.session, handshake, context).await;
+                        set_log_level(&live.session, context);
+                        live.attempt.handshake = Some(opened.elapsed());
+                    }
+                    return Ok(live);
                 }
-                return Ok(live);
-            }
+                Err(changed) => changed,
+            },
             Ok(Err(HandshakeError::SessionEnded)) => live.failure().await,
             Ok(Err(HandshakeError::Rejected(rejection))) => ConnectError::Rejected(rejection),
             Ok(Err(HandshakeError::Failed(error))) => http_connect_error(error),

@@ -100,6 +100,6 @@ pub use settings::{
 pub use trust::{
     ApprovalRecord, ApprovalState, Approvals, ApprovalsError, ApprovalsFile, Consent, ContentHash,
     LaunchDecision, LaunchRefusal, LaunchSpec, PendingReason, PinnedProgram, ProgramChanged,
-    ReviewChange, ReviewFields, ServerEntry, Trust, Verdict,
+    ReviewChange, ReviewFields, ServerEntry, Trust, Verdict, VerifiedProgram,
 };
 pub use validate::{CheckedEntry, EntryError, check_server, parse_server};

@@ -8,6 +8,7 @@
 mod approvals;
 mod approvals_file;
 mod approved_content;
+mod checked_file;
 mod content_hash;
 mod entry;
 mod launch_spec;
@@ -31,7 +32,7 @@ pub use approvals_file::{ApprovalsError, ApprovalsFile};
 pub use content_hash::ContentHash;
 pub use entry::ServerEntry;
 pub use launch_spec::LaunchSpec;
-pub use pinned_program::{PinnedProgram, ProgramChanged};
+pub use pinned_program::{PinnedProgram, ProgramChanged, VerifiedProgram};
 pub use review::{ReviewChange, ReviewFields};
 
 pub(crate) use approved_content::ApprovedContent;

@@ -2,19 +2,21 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "helpers of tests fail loudly when the test itself is wrong"
 )]
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use switchboard_config::{
-    ApprovalState, ApprovalsError, ApprovalsFile, ConfigSources, HostConfig, ServerEntry, Verdict,
-    load, load_names_only,
+    ApprovalState, ApprovalsError, ApprovalsFile, ConfigSources, HostConfig, LaunchDecision,
+    PinnedProgram, ProgramChanged, ServerEntry, Trust, Verdict, load, load_names_only,
 };
 use tempfile::TempDir;
 
@@ -63,6 +65,17 @@ impl RepositoryFixture {
         let file = ApprovalsFile::at(self.path("trust.json"));
         file.record(&[entry], Verdict::Approved, SystemTime::now())
             .map(|_| ())
+    }
+
+    /// Approves a server with this command and returns its program.
+    fn approved_program(&self, command: &str) -> PinnedProgram {
+        let entry = self.entry(&json!({ "command": command }));
+        self.approve(&entry).unwrap();
+        let approvals = ApprovalsFile::at(self.path("trust.json")).read().unwrap();
+        match entry.decide_launch(&Trust::none().with_approvals(approvals)) {
+            LaunchDecision::Launch(spec) => spec.pinned_program().unwrap().clone(),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn is_approved(&self, entry: &ServerEntry) -> bool {
@@ -192,4 +205,89 @@ fn link_to_approvals_file_is_kept() {
     assert!(fixture.path("trust.json").is_symlink());
     assert!(fixture.path("synced/target.json").is_file());
     assert!(fixture.is_approved(&entry));
+}
+
+const BINARY: &str = "\x7fELF one";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn verified_binary_is_the_file_that_was_hashed() {
+    let fixture = RepositoryFixture::new();
+    let run = fixture.write_program("repository/project/run", BINARY);
+    let program = fixture.approved_program("./run");
+    let verified = program.verify().unwrap().unwrap();
+    let evil = fixture.write_program("repository/project/evil", "\x7fELF two");
+    fs::rename(evil, &run).unwrap();
+    let mut binary = verified.binary().unwrap();
+    std::io::Seek::rewind(&mut binary).unwrap();
+    let mut content = String::new();
+    binary.read_to_string(&mut content).unwrap();
+    assert_eq!(content, BINARY);
+    // The open file is executed, so the file at the path does not matter.
+    assert_eq!(verified.recheck(), Ok(()));
+    assert_eq!(program.verify().unwrap_err(), ProgramChanged);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn recheck_finds_binary_that_was_overwritten() {
+    let fixture = RepositoryFixture::new();
+    let run = fixture.write_program("repository/project/run", BINARY);
+    let verified = fixture.approved_program("./run").verify().unwrap().unwrap();
+    fs::write(&run, "\x7fELF two").unwrap();
+    assert_eq!(verified.recheck(), Err(ProgramChanged));
+}
+
+#[test]
+fn script_is_executed_by_path() {
+    let fixture = RepositoryFixture::new();
+    let run = fixture.write_program("repository/project/run", "#!/bin/sh\n");
+    let verified = fixture.approved_program("./run").verify().unwrap().unwrap();
+    assert!(verified.binary().is_none());
+    assert_eq!(fs::canonicalize(verified.path()).unwrap(), fs::canonicalize(run).unwrap());
+    assert_eq!(verified.recheck(), Ok(()));
+}
+
+/// Each change puts the approved content back before the recheck.
+#[test]
+fn recheck_finds_script_that_was_changed_for_a_moment() {
+    let overwrite: fn(&RepositoryFixture) = |fixture| {
+        fixture.write_program("repository/project/run", "two");
+        fixture.write_program("repository/project/run", "one");
+    };
+    let swap: fn(&RepositoryFixture) = |fixture| {
+        let path = |name: &str| fixture.path(&format!("repository/project/{name}"));
+        fs::rename(path("run"), path("aside")).unwrap();
+        fixture.write_program("repository/project/run", "two");
+        fs::rename(path("aside"), path("run")).unwrap();
+    };
+    let replace: fn(&RepositoryFixture) = |fixture| {
+        let copy = fixture.write_program("repository/project/copy", "one");
+        fs::rename(copy, fixture.path("repository/project/run")).unwrap();
+    };
+    for change in [overwrite, swap, replace] {
+        let fixture = RepositoryFixture::new();
+        fixture.write_program("repository/project/run", "one");
+        let program = fixture.approved_program("./run");
+        let verified = program.verify().unwrap().unwrap();
+        change(&fixture);
+        assert_eq!(verified.recheck(), Err(ProgramChanged));
+        // The next start verifies the program again.
+        assert!(program.verify().is_ok());
+    }
+}
+
+#[test]
+fn recheck_finds_link_that_was_changed_for_a_moment() {
+    let fixture = RepositoryFixture::new();
+    fixture.write_program("repository/project/one", "one");
+    fixture.write_program("repository/project/two", "two");
+    let link = fixture.path("repository/project/run");
+    symlink("one", &link).unwrap();
+    let verified = fixture.approved_program("./run").verify().unwrap().unwrap();
+    for target in ["two", "one"] {
+        fs::remove_file(&link).unwrap();
+        symlink(target, &link).unwrap();
+    }
+    assert_eq!(verified.recheck(), Err(ProgramChanged));
 }

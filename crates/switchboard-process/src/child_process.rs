@@ -7,6 +7,7 @@
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -14,6 +15,7 @@ use rustix::process::{Pid, Signal};
 use tokio::time::timeout;
 
 use crate::env_marker::ChildNumber;
+use crate::launch::{Recheck, SpawnError};
 use crate::procfs;
 use crate::reaped_child::ReapedChild;
 use crate::tracker::ProcessTracker;
@@ -35,6 +37,7 @@ pub struct ChildProcess {
     /// The group is empty, so its id may be reused and must not be signalled.
     is_group_gone: bool,
     tracker: ProcessTracker,
+    recheck: Option<ExecutableRecheck>,
 }
 
 impl ChildProcess {
@@ -51,6 +54,28 @@ impl ChildProcess {
             exit: None,
             is_group_gone: false,
             tracker,
+            recheck: None,
+        }
+    }
+
+    /// Adds the recheck of the executable, and the error of a failed one.
+    pub(crate) fn with_recheck(mut self, recheck: Recheck, changed: SpawnError) -> Self {
+        self.recheck = Some(ExecutableRecheck { recheck, changed });
+        self
+    }
+
+    /// Checks that the executed file is still the one that the resolver chose. The supervisor has
+    /// done this once, immediately after the start. The interpreter of a script opens the script
+    /// later, so call this again once the child has shown that it runs.
+    pub async fn recheck_executable(&self) -> Result<(), SpawnError> {
+        let Some(ExecutableRecheck { recheck, changed }) = &self.recheck else {
+            return Ok(());
+        };
+        let recheck = Arc::clone(recheck);
+        let checked = self.tracker.spawn_thread().run(move || recheck()).await;
+        match checked {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(changed.clone()),
         }
     }
 
@@ -125,6 +150,18 @@ impl Drop for ChildProcess {
         let _ = self.handle.try_wait();
         let was_killed = !self.is_group_gone;
         self.tracker.unregister(self.group, self.child, was_killed);
+    }
+}
+
+/// The recheck of a child whose executable was chosen by a resolver.
+struct ExecutableRecheck {
+    recheck: Recheck,
+    changed: SpawnError,
+}
+
+impl fmt::Debug for ExecutableRecheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ExecutableRecheck")
     }
 }
 

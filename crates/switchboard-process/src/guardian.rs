@@ -124,7 +124,7 @@ impl GuardianHandle {
         self.ensure_started(state);
         match std::mem::replace(state, GuardianState::NotStarted) {
             GuardianState::Started(process) => {
-                process.send(&Message::Host(host, main_loop::own_session()));
+                process.send(&Message::Host(host));
                 for group in groups {
                     process.send(&Message::Started(*group));
                 }

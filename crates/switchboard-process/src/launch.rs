@@ -1,10 +1,12 @@
 //! The description of a child process to start, and the error if it cannot be started.
 //!
 //! This module starts nothing; see [`spawn`](crate::spawn). Invariant: if a [`Launch`] has a
-//! resolver, no other file than the one it returns is executed.
+//! resolver, no other file than the one it returns is executed, and a child whose file fails the
+//! recheck is killed.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,7 +48,7 @@ impl Launch {
 
     /// Runs the resolver and returns the file to execute. `None` means that there is no resolver
     /// and that `command` is searched on the `PATH`.
-    pub(crate) fn resolve_executable(&self) -> Result<Option<PathBuf>, SpawnError> {
+    pub(crate) fn resolve_executable(&self) -> Result<Option<ResolvedExecutable>, SpawnError> {
         let Some(resolver) = &self.resolver else {
             return Ok(None);
         };
@@ -56,9 +58,14 @@ impl Launch {
                 command: self.command.clone(),
                 searched: self.searched_in(),
             }),
-            Err(ExecutableChanged) => Err(SpawnError::Changed {
-                command: self.command.clone(),
-            }),
+            Err(ExecutableChanged) => Err(self.changed()),
+        }
+    }
+
+    /// The error for an executable that is not the approved one.
+    pub(crate) fn changed(&self) -> SpawnError {
+        SpawnError::Changed {
+            command: self.command.clone(),
         }
     }
 
@@ -103,13 +110,17 @@ impl fmt::Debug for Launch {
 pub struct ExecutableResolver(Arc<ResolveExecutable>);
 
 /// Returns the file to execute, or `None` if there is no such program.
-type ResolveExecutable = dyn Fn() -> Result<Option<PathBuf>, ExecutableChanged> + Send + Sync;
+type ResolveExecutable =
+    dyn Fn() -> Result<Option<ResolvedExecutable>, ExecutableChanged> + Send + Sync;
 
 impl ExecutableResolver {
     /// A resolver that calls `resolve` for every start. `Ok(None)` means that the program does not
     /// exist.
     pub fn new(
-        resolve: impl Fn() -> Result<Option<PathBuf>, ExecutableChanged> + Send + Sync + 'static,
+        resolve: impl Fn() -> Result<Option<ResolvedExecutable>, ExecutableChanged>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         Self(Arc::new(resolve))
     }
@@ -120,6 +131,41 @@ impl fmt::Debug for ExecutableResolver {
         f.write_str("ExecutableResolver")
     }
 }
+
+/// The file that a resolver chose for a command.
+pub struct ResolvedExecutable {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// The file itself, open for reading. On Linux, this open file is executed even if another file
+    /// has replaced it at `path` in the meantime. A script must be executed by path (`None`),
+    /// because its interpreter opens it by path.
+    pub file: Option<File>,
+    /// Checks that the file has not changed since it was resolved.
+    pub recheck: Option<Recheck>,
+}
+
+impl From<PathBuf> for ResolvedExecutable {
+    fn from(path: PathBuf) -> Self {
+        Self {
+            path,
+            file: None,
+            recheck: None,
+        }
+    }
+}
+
+impl fmt::Debug for ResolvedExecutable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResolvedExecutable")
+            .field("path", &self.path)
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks an executable again. Called on the spawn thread immediately after the start, and again by
+/// [`ChildProcess::recheck_executable`](crate::ChildProcess::recheck_executable).
+pub type Recheck = Arc<dyn Fn() -> Result<(), ExecutableChanged> + Send + Sync>;
 
 /// The command no longer refers to the program that was approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,9 +1,10 @@
 //! Starts child processes and ends them together with everything that they started.
 //!
-//! A [`ProcessSupervisor`] starts each child as the leader of a process group. On Linux, it has the
-//! kernel kill the child when the host dies. When a child ends, the supervisor ends its group, and
-//! on Linux also the processes that left the group: they carry the marker variable
-//! [`MARKER_VARIABLE`] in their environment. [`Launch::keep_daemons`] turns the latter off.
+//! A [`ProcessSupervisor`] starts each child as the leader of a session and process group, without a
+//! controlling terminal. On Linux, it has the kernel kill the child when the host dies. When a child
+//! ends, the supervisor ends its group, and on Linux also the processes that left the group: they
+//! carry the marker variable [`MARKER_VARIABLE`] in their environment. [`Launch::keep_daemons`]
+//! turns the latter off.
 //!
 //! For a single helper program, use [`Program`]:
 //!
@@ -58,7 +59,10 @@ pub use child_process::{ChildProcess, ExitOutcome};
 pub use env_marker::{HostId, InvalidHostId, MARKER_VARIABLE};
 pub use guardian::{Guardian, run_guardian};
 pub use host_record::{HostLiveness, HostRecord, InvalidHostRecord, kill_leftovers};
-pub use launch::{ExecutableChanged, ExecutableResolver, Launch, SearchedIn, SpawnError};
+pub use launch::{
+    ExecutableChanged, ExecutableResolver, Launch, Recheck, ResolvedExecutable, SearchedIn,
+    SpawnError,
+};
 pub use program::{Program, ProgramError, ProgramStreams, RunningProgram};
 pub use spawn::ChildPipes;
 pub use subreaper::Subreaper;

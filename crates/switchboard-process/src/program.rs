@@ -68,8 +68,8 @@ impl Program {
         self
     }
 
-    /// Starts the program as the leader of a process group. On Linux, the kernel kills the program
-    /// if this process dies.
+    /// Starts the program as the leader of a new session and process group, without a controlling
+    /// terminal. On Linux, the kernel kills the program if this process dies.
     pub async fn start(self) -> Result<RunningProgram, ProgramError> {
         let supervisor = ProcessSupervisor::new(SupervisorOptions::new());
         let launch = Launch {

@@ -1,22 +1,23 @@
-//! Starts one child process as the leader of a new process group.
+//! Starts one child process as the leader of a new session and process group.
 //!
 //! Blocks; the supervisor calls it on its [spawn thread](crate::spawn_thread). Registering the
 //! child and ending it are not done here. Invariant: on Linux, every [`SpawnMethod`] creates the
-//! same child: own process group, killed with its parent thread, no inherited descriptors, no
-//! blocked signals.
+//! same child: own session without a controlling terminal, killed with its parent thread, no
+//! inherited descriptors, no blocked signals.
 
 mod close_fds;
+#[cfg(target_os = "linux")]
+mod exec;
 mod fork;
 #[cfg(target_os = "linux")]
 mod vfork;
 
 use std::io;
-use std::path::Path;
 
 use rustix::process::Pid;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-use crate::launch::{Launch, SpawnError};
+use crate::launch::{Launch, ResolvedExecutable, SpawnError};
 use crate::reaped_child::ReapedChild;
 
 /// The host's ends of the pipes to a child.
@@ -61,7 +62,7 @@ impl SpawnMethod {
 /// child's `PATH`.
 pub(crate) fn spawn(
     launch: &Launch,
-    executable: Option<&Path>,
+    executable: Option<&ResolvedExecutable>,
 ) -> Result<SpawnedChild, SpawnError> {
     spawn_with(SpawnMethod::of_this_system(), launch, executable)
 }
@@ -69,7 +70,7 @@ pub(crate) fn spawn(
 fn spawn_with(
     method: SpawnMethod,
     launch: &Launch,
-    executable: Option<&Path>,
+    executable: Option<&ResolvedExecutable>,
 ) -> Result<SpawnedChild, SpawnError> {
     if let Some(cwd) = launch.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Err(SpawnError::MissingDirectory(cwd.clone()));
@@ -82,11 +83,15 @@ fn spawn_with(
     spawned.map_err(|error| spawn_error(&error, launch, executable))
 }
 
-fn spawn_error(error: &io::Error, launch: &Launch, executable: Option<&Path>) -> SpawnError {
+fn spawn_error(
+    error: &io::Error,
+    launch: &Launch,
+    executable: Option<&ResolvedExecutable>,
+) -> SpawnError {
     let command = launch.command.clone();
     let was_searched = executable.is_none() && !command.contains('/');
     let path = match executable {
-        Some(executable) => executable.to_owned(),
+        Some(executable) => executable.path.clone(),
         None => launch.working_directory().join(&command),
     };
     match error.kind() {

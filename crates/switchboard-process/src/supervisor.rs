@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::child_process::ChildProcess;
 use crate::env_marker::{HostId, MARKER_VARIABLE};
 use crate::guardian::Guardian;
-use crate::launch::{Launch, SpawnError};
+use crate::launch::{ExecutableChanged, Launch, SpawnError};
 use crate::spawn::{ChildPipes, spawn};
 use crate::subreaper::Subreaper;
 use crate::tracker::ProcessTracker;
@@ -73,7 +73,8 @@ impl ProcessSupervisor {
         }
     }
 
-    /// Starts a child as the leader of a new process group.
+    /// Starts a child as the leader of a new session and process group, without a controlling
+    /// terminal.
     pub async fn start(&self, launch: Launch) -> Result<(ChildProcess, ChildPipes), SpawnError> {
         let command = launch.command.clone();
         if self.spawning == Spawning::Disabled {
@@ -119,15 +120,23 @@ fn start_blocking(
     let value = marker.nested_in(launch.parent_marker.as_deref());
     launch.env.insert(MARKER_VARIABLE.to_owned(), value);
     tracker.ensure_guardian();
-    let spawned = spawn(&launch, executable.as_deref())?;
+    let spawned = spawn(&launch, executable.as_ref())?;
     let is_accepted = tracker.register(spawned.group, &marker);
     let process = ChildProcess::new(spawned.handle, spawned.group, marker.child, tracker.clone());
-    if is_accepted {
-        Ok((process, spawned.pipes))
-    } else {
-        Err(SpawnError::Other {
+    if !is_accepted {
+        return Err(SpawnError::Other {
             command: launch.command,
             why: "the host is shutting down".to_owned(),
-        })
+        });
     }
+    let Some(recheck) = executable.and_then(|executable| executable.recheck) else {
+        return Ok((process, spawned.pipes));
+    };
+    // The file may have changed between the check and the start. Then `process` is dropped, which
+    // kills the child.
+    recheck().map_err(|ExecutableChanged| launch.changed())?;
+    Ok((
+        process.with_recheck(recheck, launch.changed()),
+        spawned.pipes,
+    ))
 }

@@ -96,3 +96,15 @@ fn debug_output_contains_no_secret() {
         "{debug}"
     );
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn program_has_own_session_and_no_terminal() {
+    let tag = unique_tag();
+    let script = "read pid name state parent group session tty rest </proc/self/stat; \
+                  [ $session = $$ ] && [ $tty = 0 ] && ! (: </dev/tty) 2>/dev/null";
+    let running = shell(script, &tag).start().await.unwrap();
+    let exit = running.shut_down(Duration::from_secs(10), GRACE).await;
+    assert_eq!(exit.code(), Some(0));
+    assert_no_process_left(&tag).await;
+}

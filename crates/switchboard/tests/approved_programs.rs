@@ -11,6 +11,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use common::permissive;
@@ -132,6 +133,46 @@ async fn later_path_entries_are_not_tried() {
     fs::write(&approved, "#!/no/such/interpreter\n").unwrap();
     let error = host.reconnect("s").await.unwrap_err().to_string();
     assert!(error.contains("named in its first line"), "{error}");
+    host.shutdown().await;
+    assert_no_process_left(&tag).await;
+}
+
+/// Swaps the approved script with another one while the server starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_of_swapped_script_is_never_connected() {
+    const STARTS: usize = 12;
+    let folder = create_folders();
+    let tag = unique_tag();
+    let path = |name: &str| folder.path().join("project/bin").join(name);
+    write_program(&path("server"), "one");
+    let host = start_approved(&folder, "./bin/server", &search_path(&folder), &tag).await;
+    let other = Script::legacy().tool("evil").to_json();
+    let server = scripted_server();
+    let script = format!("#!/bin/sh\nexec '{}' '{other}'\n", server.display());
+    fs::write(path("other"), script).unwrap();
+    fs::set_permissions(path("other"), fs::Permissions::from_mode(0o755)).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                let swap = [("server", "aside"), ("other", "server"), ("aside", "other")];
+                for (from, to) in swap {
+                    fs::rename(path(from), path(to)).unwrap();
+                }
+                std::thread::yield_now();
+            }
+        });
+        let reconnect = || {
+            let reconnected = tokio::task::block_in_place(|| {
+                tokio::runtime::Handle::current().block_on(host.reconnect("s"))
+            });
+            let mut tools = host.tools().into_iter();
+            reconnected.is_err() || tools.all(|tool| tool.wire_name.as_str() != "mcp__s__evil")
+        };
+        let all_approved = (0..STARTS).all(|_| reconnect());
+        is_done.store(true, Ordering::Relaxed);
+        assert!(all_approved);
+    });
     host.shutdown().await;
     assert_no_process_left(&tag).await;
 }

@@ -38,6 +38,7 @@ mod settings;
 mod signals;
 mod static_output;
 mod support;
+mod terminal_access;
 mod tool_names;
 mod tools;
 mod trace;

@@ -64,6 +64,22 @@ impl LiveSession {
         self
     }
 
+    /// Fails if the program of the child changed since it was approved. A child without an approved
+    /// program is not checked.
+    #[cfg(feature = "stdio")]
+    pub(super) async fn recheck_program(&self) -> Result<(), ConnectError> {
+        match &self.process {
+            Some(process) => Ok(process.recheck_executable().await?),
+            None => Ok(()),
+        }
+    }
+
+    #[cfg(not(feature = "stdio"))]
+    #[expect(clippy::unused_async, reason = "same signature as with `stdio`")]
+    pub(super) async fn recheck_program(&self) -> Result<(), ConnectError> {
+        Ok(())
+    }
+
     /// The time since the transport was opened.
     pub fn age(&self) -> Duration {
         self.opened_at.elapsed()

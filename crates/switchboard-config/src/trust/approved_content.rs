@@ -80,7 +80,7 @@ impl ApprovedContent {
     ) -> Self {
         let (program, pinned_program) = match &config.transport {
             TransportConfig::Stdio(stdio) => {
-                let program = Program::find(stdio, root, environment, digests);
+                let program = Program::find(stdio, root, environment, |file| digests.of(file));
                 let pinned = PinnedProgram::new(&program, stdio, root, environment);
                 (Some(program), Some(pinned))
             }

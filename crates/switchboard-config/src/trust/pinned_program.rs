@@ -7,10 +7,10 @@
 //! changing its entry is never [`ProgramLocation::Elsewhere`].
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
 
-use super::program_digest::DigestCache;
+use super::checked_file::{CheckedFile, FileVersion};
 use crate::expand::Environment;
 use crate::server::StdioConfig;
 
@@ -62,17 +62,67 @@ impl PinnedProgram {
     }
 
     /// Resolves the command again and returns the file to execute, or `None` if it is not on the
-    /// `PATH`.
-    ///
-    /// Execute exactly this path: another search of the `PATH` could find another file. Reads the
-    /// program if it belongs to the project.
-    pub fn verify(&self) -> Result<Option<PathBuf>, ProgramChanged> {
+    /// `PATH`. Reads the program if it belongs to the project. Blocks.
+    pub fn verify(&self) -> Result<Option<VerifiedProgram>, ProgramChanged> {
         let path = |name: &str| self.path.clone().filter(|_| name == "PATH");
-        let now = Program::find(&self.stdio, &self.root, &path, &DigestCache::default());
+        let mut checked = None;
+        let now = Program::find(&self.stdio, &self.root, &path, |real| {
+            let file = CheckedFile::open(real).ok()?;
+            Some(checked.insert(file).digest.clone())
+        });
         let is_same_file =
             now.location == ProgramLocation::Elsewhere || now.path == self.program.path;
-        if now.location == self.program.location && is_same_file {
-            Ok(now.file)
+        if now.location != self.program.location || !is_same_file {
+            return Err(ProgramChanged);
+        }
+        Ok(now.file.map(|path| VerifiedProgram {
+            link: FileVersion::of_link(&path).ok(),
+            path,
+            checked,
+            program: self.clone(),
+        }))
+    }
+}
+
+/// The file of an approved program, checked immediately before the start.
+#[derive(Debug)]
+pub struct VerifiedProgram {
+    path: PathBuf,
+    /// The version of the path itself, which may be a symbolic link to the program.
+    link: Option<FileVersion>,
+    /// The file whose content was hashed; `None` for a program outside of the project.
+    checked: Option<CheckedFile>,
+    program: PinnedProgram,
+}
+
+impl VerifiedProgram {
+    /// The path to execute. Another search of the `PATH` could find another file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file whose content was hashed, if it is a binary of the project. Execute this file and
+    /// not the path: another file may have replaced it there.
+    pub fn binary(&self) -> Option<&File> {
+        let checked = self.checked.as_ref()?;
+        checked.is_binary.then_some(&checked.file)
+    }
+
+    /// Checks that the program did not change since it was verified. Blocks.
+    ///
+    /// A script is executed by its path, so this also fails if another file was at the path in
+    /// the meantime.
+    pub fn recheck(&self) -> Result<(), ProgramChanged> {
+        let Some(checked) = &self.checked else {
+            return Ok(());
+        };
+        if checked.is_binary {
+            return checked.recheck().map_err(|_| ProgramChanged);
+        }
+        let now = self.program.verify()?.ok_or(ProgramChanged)?;
+        let version = now.checked.map(|checked| checked.version);
+        if now.link == self.link && version.as_ref() == Some(&checked.version) {
+            Ok(())
         } else {
             Err(ProgramChanged)
         }
@@ -111,12 +161,13 @@ enum CommandLookup {
 }
 
 impl Program {
-    /// Finds the program of an entry of the project at `root`.
+    /// Finds the program of an entry of the project at `root`. `digest` computes the SHA-256 of a
+    /// file.
     pub(super) fn find(
         stdio: &StdioConfig,
         root: &Path,
         environment: &dyn Environment,
-        digests: &DigestCache,
+        digest: impl FnOnce(&Path) -> Option<String>,
     ) -> Self {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
         let directory = root.join(stdio.cwd.as_deref().unwrap_or(&root));
@@ -153,8 +204,7 @@ impl Program {
         let location = if is_link_out {
             ProgramLocation::Linked
         } else if is_relative || is_inside(&real) {
-            let digest = digests.of(&real);
-            digest.map_or(ProgramLocation::Unreadable, ProgramLocation::InProject)
+            digest(&real).map_or(ProgramLocation::Unreadable, ProgramLocation::InProject)
         } else {
             ProgramLocation::Elsewhere
         };

@@ -7,14 +7,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{File, Metadata};
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
 /// Maximum number of bytes that one load reads from all programs.
-const MAX_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
+pub(super) const MAX_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The digests computed by one load.
 #[derive(Debug)]
@@ -61,25 +61,33 @@ impl DigestCache {
         digest
     }
 
-    fn read(&self, mut file: File, length: u64) -> io::Result<String> {
+    fn read(&self, file: File, length: u64) -> io::Result<String> {
         if length > self.remaining_bytes.get() {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let mut hash = Sha256::new();
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            let read = file.read(&mut buffer)?;
-            if read == 0 {
-                return Ok(hex(&hash.finalize()));
-            }
-            // Count while reading: the file may grow.
-            let remaining = self.remaining_bytes.get().checked_sub(read as u64);
-            self.remaining_bytes.set(remaining.unwrap_or_default());
-            if remaining.is_none() {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
-            hash.update(buffer.get(..read).unwrap_or_default());
+        let mut remaining_bytes = self.remaining_bytes.get();
+        let digest = digest(file, &mut remaining_bytes);
+        self.remaining_bytes.set(remaining_bytes);
+        digest
+    }
+}
+
+/// The hexadecimal SHA-256 of a file. Subtracts the bytes that it reads from `remaining_bytes`, and
+/// fails if there are more: the file may grow while it is read.
+pub(super) fn digest(mut file: impl Read, remaining_bytes: &mut u64) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(hex(&hash.finalize()));
         }
+        let remaining = remaining_bytes.checked_sub(read as u64);
+        *remaining_bytes = remaining.unwrap_or_default();
+        if remaining.is_none() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        hash.update(buffer.get(..read).unwrap_or_default());
     }
 }
 

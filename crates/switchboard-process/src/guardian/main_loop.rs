@@ -1,8 +1,7 @@
 //! The guardian process: waits until its host is gone, then kills what the host left.
 //!
 //! Runs in a separate process without a runtime. Invariant: the guardian ends only process groups
-//! that its host announced, while they belong to the host's session, and processes with the host's
-//! marker.
+//! that its host announced, while they have their own session, and processes with the host's marker.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,8 +17,8 @@ use crate::reaper::{self, ProcessIdentity};
 /// A message from a host to its guardian, one line each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// The first message: the host's id, and the session of the host and of its children's groups.
-    Host(HostId, i32),
+    /// The first message: the host's id.
+    Host(HostId),
     /// A process group started.
     Started(Pid),
     /// A process group ended.
@@ -29,7 +28,7 @@ pub(super) enum Message {
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host(host, session) => writeln!(f, "host {host} {session}"),
+            Self::Host(host) => writeln!(f, "host {host}"),
             Self::Started(group) => writeln!(f, "started {}", group.as_raw_nonzero()),
             Self::Ended(group) => writeln!(f, "ended {}", group.as_raw_nonzero()),
         }
@@ -40,18 +39,12 @@ impl Message {
     fn parse(line: &str) -> Option<Self> {
         let pid = |text: &str| Pid::from_raw(text.parse().ok().filter(|pid| *pid > 1)?);
         match line.split(' ').collect::<Vec<_>>()[..] {
-            ["host", host, session] => Some(Self::Host(host.parse().ok()?, session.parse().ok()?)),
+            ["host", host] => Some(Self::Host(host.parse().ok()?)),
             ["started", group] => Some(Self::Started(pid(group)?)),
             ["ended", group] => Some(Self::Ended(pid(group)?)),
             _ => None,
         }
     }
-}
-
-/// The session of this process; 0 if the session's leader is in another pid namespace or `/proc` is
-/// not readable.
-pub(super) fn own_session() -> i32 {
-    Stat::of(rustix::process::getpid()).map_or(0, |stat| stat.session)
 }
 
 /// Runs this process as the guardian of the host that started it: waits until the host is gone,
@@ -123,7 +116,6 @@ fn close_inherited_fds() {}
 #[derive(Debug, PartialEq, Eq)]
 struct WatchedHost {
     host: HostId,
-    session: i32,
     groups: BTreeSet<i32>,
 }
 
@@ -134,10 +126,9 @@ impl WatchedHost {
         let messages = pipe.lines().map_while(Result::ok);
         for message in messages.filter_map(|line| Message::parse(&line)) {
             match (message, &mut watched) {
-                (Message::Host(host, session), None) => {
+                (Message::Host(host), None) => {
                     watched = Some(Self {
                         host,
-                        session,
                         groups: BTreeSet::new(),
                     });
                 }
@@ -184,9 +175,10 @@ impl WatchedHost {
         found
     }
 
-    /// A group id that was reused most likely belongs to another session.
+    /// Every child leads a session, so its group has the id of its session. A reused group id most
+    /// likely belongs to a job of another session.
     fn is_in_group(&self, stat: &Stat) -> bool {
-        stat.session == self.session && self.groups.contains(&stat.group)
+        stat.session == stat.group && self.groups.contains(&stat.group)
     }
 
     fn remaining_groups(&self) -> Vec<Pid> {
@@ -208,17 +200,16 @@ mod tests {
         let host = HostId::new();
         let pid = |number| Pid::from_raw(number).unwrap();
         let messages = [
-            Message::Host(host, 0),
+            Message::Host(host),
             Message::Started(pid(10)),
             Message::Started(pid(11)),
             Message::Ended(pid(10)),
         ];
         let valid: String = messages.iter().map(ToString::to_string).collect();
-        let invalid = "started 1\nstarted 0\nstarted -5\nstarted\nstarted x\n\nhost x 1\n";
+        let invalid = "started 1\nstarted 0\nstarted -5\nstarted\nstarted x\n\nhost x\n";
         let watched = WatchedHost::read_until_eof(format!("{valid}{invalid}").as_bytes());
         let expected = WatchedHost {
             host,
-            session: 0,
             groups: BTreeSet::from([11]),
         };
         assert_eq!(watched, Some(expected));

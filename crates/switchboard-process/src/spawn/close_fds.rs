@@ -5,6 +5,11 @@
 //! other descriptor.
 
 use std::os::fd::{BorrowedFd, RawFd};
+#[cfg(target_os = "linux")]
+use std::{
+    io,
+    os::fd::{AsRawFd as _, OwnedFd},
+};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -36,6 +41,20 @@ impl FdCloser {
             let _ = fcntl_setfd(fd, FdFlags::CLOEXEC);
         }
     }
+}
+
+/// Duplicates a descriptor in the range 0..=2 to one above. A host that closed its standard streams
+/// gets their numbers for its other descriptors, and the child's `dup2` calls would overwrite them.
+#[cfg(target_os = "linux")]
+pub(super) fn above_stdio(fd: impl Into<OwnedFd>) -> io::Result<OwnedFd> {
+    let fd = fd.into();
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    Ok(rustix::io::fcntl_dupfd_cloexec(
+        &fd,
+        libc::STDERR_FILENO + 1,
+    )?)
 }
 
 #[cfg(target_os = "linux")]

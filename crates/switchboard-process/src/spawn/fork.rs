@@ -6,19 +6,23 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
 use std::process::Stdio;
 
 use rustix::process::Pid;
 use tokio::process::Command;
 
 use super::close_fds::FdCloser;
+#[cfg(target_os = "linux")]
+use super::exec::ExecPlan;
 use super::{ChildPipes, SpawnedChild};
-use crate::launch::Launch;
+use crate::launch::{Launch, ResolvedExecutable};
 use crate::reaped_child::ReapedChild;
 
-pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<SpawnedChild> {
-    let mut child = command(launch, executable).spawn()?;
+pub(super) fn start(
+    launch: &Launch,
+    executable: Option<&ResolvedExecutable>,
+) -> io::Result<SpawnedChild> {
+    let mut child = command(launch, executable)?.spawn()?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let group = child
         .id()
@@ -38,8 +42,10 @@ pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<Sp
     })
 }
 
-fn command(launch: &Launch, executable: Option<&Path>) -> Command {
-    let program = executable.map_or(OsStr::new(&launch.command), Path::as_os_str);
+fn command(launch: &Launch, executable: Option<&ResolvedExecutable>) -> io::Result<Command> {
+    let program = executable.map_or(OsStr::new(&launch.command), |executable| {
+        executable.path.as_os_str()
+    });
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the function that starts children"
@@ -53,14 +59,61 @@ fn command(launch: &Launch, executable: Option<&Path>) -> Command {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
         .kill_on_drop(true);
     if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
     }
+    start_session(&mut command);
     set_parent_death_signal(&mut command);
     close_inherited_fds(&mut command);
-    command
+    execute_open_file(&mut command, launch, executable)?;
+    Ok(command)
+}
+
+/// Makes the child execute the open file, if there is one. The standard library executes files by
+/// path only. This must be the last of the steps between fork and exec.
+#[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "the call must be made in the child, after all other steps"
+)]
+fn execute_open_file(
+    command: &mut Command,
+    launch: &Launch,
+    executable: Option<&ResolvedExecutable>,
+) -> io::Result<()> {
+    if executable.is_none_or(|executable| executable.file.is_none()) {
+        return Ok(());
+    }
+    let mut plan = ExecPlan::prepare(launch, executable)?;
+    let exec = move || Err(io::Error::from(plan.exec()));
+    // SAFETY: the closure makes one system call and does not allocate.
+    unsafe {
+        command.pre_exec(exec);
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn execute_open_file(
+    _: &mut Command,
+    _: &Launch,
+    _: Option<&ResolvedExecutable>,
+) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes the child the leader of a new session without a controlling terminal, so that it cannot
+/// type into the terminal of the host.
+#[expect(
+    unsafe_code,
+    reason = "the call must be made in the child, between fork and exec"
+)]
+fn start_session(command: &mut Command) {
+    // SAFETY: the closure makes one system call and does not allocate.
+    unsafe {
+        command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?));
+    }
 }
 
 /// Unblocks all signals in the child, and has the kernel kill it when the thread that started it

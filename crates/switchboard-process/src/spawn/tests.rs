@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -172,28 +173,20 @@ async fn child_blocks_no_signal_and_handles_sigpipe() {
     }
 }
 
-/// The session of this process; 0 if its leader is in another pid namespace.
 #[cfg(target_os = "linux")]
-fn session() -> i32 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let (_, after_name) = stat.rsplit_once(')').unwrap();
-    let session = after_name.split_ascii_whitespace().nth(3).unwrap();
-    session.parse().unwrap()
-}
-
 #[tokio::test]
-async fn child_leads_own_group_in_our_session() {
+async fn child_leads_own_session_without_terminal() {
     for method in METHODS {
         let stat = printed(method, &launch("cat", ["/proc/self/stat"])).await;
         let numbers: Vec<i32> = stat
             .split(' ')
             .filter_map(|field| field.parse().ok())
-            .take(4)
+            .take(5)
             .collect();
         let own = rustix::process::getpid().as_raw_nonzero().get();
         assert_eq!(
             numbers,
-            [numbers[0], own, numbers[0], session()],
+            [numbers[0], own, numbers[0], numbers[0], 0],
             "{method:?}"
         );
     }
@@ -373,4 +366,45 @@ fn child_dropped_after_runtime_leaves_no_zombie() {
     drop(first);
     drop(handle);
     runtime().unwrap().block_on(assert_gone(group));
+}
+
+/// Copies a program of the system. Panics if the system has no such binary.
+#[cfg(target_os = "linux")]
+fn copy_program(program: &str, directory: &Path, name: &str) -> PathBuf {
+    let _exclusive = WRITING.write().unwrap_or_else(PoisonError::into_inner);
+    let path = directory.join(name);
+    fs::copy(fs::canonicalize(program).unwrap(), &path).unwrap();
+    path
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn open_file_is_executed_after_another_replaced_it() {
+    use crate::launch::ResolvedExecutable;
+    let directory = TempDir::new().unwrap();
+    for method in METHODS {
+        let path = copy_program("/bin/cat", directory.path(), "run");
+        let file = File::open(&path).unwrap();
+        let evil = copy_program("/bin/false", directory.path(), "evil");
+        fs::rename(evil, &path).unwrap();
+        let executable = ResolvedExecutable {
+            file: Some(file),
+            ..ResolvedExecutable::from(path)
+        };
+        // `cat` prints its arguments.
+        let launch = launch("./run", ["/proc/self/cmdline"]);
+        let spawned = {
+            let _no_writer = WRITING.read().unwrap_or_else(PoisonError::into_inner);
+            spawn_with(method, &launch, Some(&executable)).unwrap()
+        };
+        let SpawnedChild {
+            mut handle, pipes, ..
+        } = spawned;
+        let mut printed = String::new();
+        let mut stdout = pipes.stdout;
+        stdout.read_to_string(&mut printed).await.unwrap();
+        assert_eq!(printed, "./run\0/proc/self/cmdline\0", "{method:?}");
+        let exit = ExitOutcome(handle.wait().await.ok());
+        assert_eq!(exit.code(), Some(0), "{method:?}");
+    }
 }

@@ -7,7 +7,6 @@
 //! not allocate, lock or panic, and runs no signal handler; everything it needs is prepared in a
 //! [`ChildSetup`].
 
-mod exec;
 mod signals;
 
 use std::convert::Infallible;
@@ -15,18 +14,17 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Signal, WaitOptions};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-use self::exec::{ExecPlan, c_string};
 pub(super) use self::signals::unblock_all;
-use super::close_fds::FdCloser;
+use super::close_fds::{FdCloser, above_stdio};
+use super::exec::{ExecPlan, c_string, last_errno};
 use super::{ChildPipes, SpawnedChild};
-use crate::launch::Launch;
+use crate::launch::{Launch, ResolvedExecutable};
 use crate::reaped_child::{PidfdChild, ReapedChild};
 
 /// Stack of the child until `execve`. The child only makes system calls, and the C library's
@@ -56,9 +54,12 @@ fn probe() -> io::Result<bool> {
     Ok(result == PROBE_RAN)
 }
 
-/// Starts a child as the leader of a new process group.
+/// Starts a child as the leader of a new session.
 #[expect(unsafe_code, reason = "the child gets a raw pointer")]
-pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<SpawnedChild> {
+pub(super) fn start(
+    launch: &Launch,
+    executable: Option<&ResolvedExecutable>,
+) -> io::Result<SpawnedChild> {
     let (stdin, our_stdin) = io::pipe()?;
     let (our_stdout, stdout) = io::pipe()?;
     let (our_stderr, stderr) = io::pipe()?;
@@ -96,20 +97,6 @@ pub(super) fn start(launch: &Launch, executable: Option<&Path>) -> io::Result<Sp
     })
 }
 
-/// Duplicates a descriptor in the range 0..=2 to a higher number. Returns any other descriptor
-/// unchanged. A host that closed its standard streams gets their numbers for its pipes, and the
-/// child's `dup2` calls would overwrite one with another.
-fn above_stdio(pipe: impl Into<OwnedFd>) -> io::Result<OwnedFd> {
-    let pipe = pipe.into();
-    if pipe.as_raw_fd() > libc::STDERR_FILENO {
-        return Ok(pipe);
-    }
-    Ok(rustix::io::fcntl_dupfd_cloexec(
-        &pipe,
-        libc::STDERR_FILENO + 1,
-    )?)
-}
-
 /// The steps of the child before `execve`, with everything they need.
 struct ChildSetup {
     /// The descriptors that become stdin, stdout and stderr.
@@ -126,8 +113,9 @@ struct ChildSetup {
 impl ChildSetup {
     /// Returns only on failure.
     fn run(&mut self) -> Result<Infallible, Errno> {
-        // First: Ctrl-C at the host's terminal must not reach the child.
-        rustix::process::setpgid(None, None)?;
+        // First: Ctrl-C at the host's terminal must not reach the child. In its own session it has no
+        // controlling terminal, so it cannot type into the terminal of the host.
+        rustix::process::setsid()?;
         // A handler of the host would run in the host's memory.
         signals::reset_handlers();
         for (target, stream) in (0..).zip(self.streams) {
@@ -235,9 +223,4 @@ fn check(result: c_int) -> Result<(), Errno> {
         return Err(last_errno());
     }
     Ok(())
-}
-
-fn last_errno() -> Errno {
-    let error = io::Error::last_os_error().raw_os_error();
-    Errno::from_raw_os_error(error.unwrap_or(libc::EINVAL))
 }

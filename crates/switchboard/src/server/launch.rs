@@ -3,10 +3,14 @@
 //!
 //! Invariant: [`environment`] alone decides which variables the child inherits.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use switchboard_config::{PinnedProgram, StdioConfig};
-use switchboard_process::{ExecutableChanged, ExecutableResolver, Launch, MARKER_VARIABLE};
+use switchboard_process::{
+    ExecutableChanged, ExecutableResolver, Launch, MARKER_VARIABLE, ResolvedExecutable,
+};
 
 use super::environment::{self, Variables};
 
@@ -27,8 +31,24 @@ pub(super) fn launch(
         env: environment::child_env(host_env, config),
         parent_marker: host_env.get(MARKER_VARIABLE).cloned(),
         keep_daemons: config.keep_daemons,
-        resolver: approved.map(|program| {
-            ExecutableResolver::new(move || program.verify().map_err(|_| ExecutableChanged))
-        }),
+        resolver: approved
+            .map(|program| ExecutableResolver::new(move || resolve_approved(&program))),
     }
+}
+
+/// Verifies an approved program and returns the file to execute.
+fn resolve_approved(
+    program: &PinnedProgram,
+) -> Result<Option<ResolvedExecutable>, ExecutableChanged> {
+    let Some(verified) = program.verify().map_err(|_| ExecutableChanged)? else {
+        return Ok(None);
+    };
+    let file = verified.binary().map(File::try_clone).transpose();
+    Ok(Some(ResolvedExecutable {
+        path: verified.path().to_owned(),
+        file: file.map_err(|_| ExecutableChanged)?,
+        recheck: Some(Arc::new(move || {
+            verified.recheck().map_err(|_| ExecutableChanged)
+        })),
+    }))
 }

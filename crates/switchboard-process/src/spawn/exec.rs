@@ -2,19 +2,20 @@
 //!
 //! Unless the caller names the file, the command is searched like in `execvp`, but on the child's
 //! own `PATH` and relative to the child's working directory. Only the attempt to execute a
-//! candidate shows whether it is the right one. Invariant: [`ExecPlan::prepare`] allocates
+//! candidate shows whether it is the right one. An open file is executed by its descriptor, so that
+//! nothing can replace it. Invariant: [`ExecPlan::prepare`] allocates
 //! everything; [`ExecPlan::exec`] allocates nothing.
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::ptr;
 
 use rustix::io::Errno;
 
-use super::last_errno;
-use crate::launch::Launch;
+use super::close_fds::above_stdio;
+use crate::launch::{Launch, ResolvedExecutable};
 
 /// The search path of the C library for an environment without `PATH`.
 const DEFAULT_PATH: &str = if cfg!(target_env = "musl") {
@@ -27,6 +28,8 @@ const SHELL: &CStr = c"/bin/sh";
 
 /// A prepared `execve` call.
 pub(super) struct ExecPlan {
+    /// The file to execute, instead of a candidate.
+    open_file: Option<OwnedFd>,
     /// The files to try, in order.
     candidates: Vec<CString>,
     arguments: CStringArray,
@@ -36,20 +39,28 @@ pub(super) struct ExecPlan {
 }
 
 impl ExecPlan {
-    pub(super) fn prepare(launch: &Launch, executable: Option<&Path>) -> io::Result<Self> {
+    pub(super) fn prepare(
+        launch: &Launch,
+        executable: Option<&ResolvedExecutable>,
+    ) -> io::Result<Self> {
         let command = launch.command.as_str();
         let path = launch.env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
         let candidates: io::Result<_> = match executable {
-            Some(file) => c_string(file.as_os_str().as_bytes()).map(|file| vec![file]),
+            Some(executable) => {
+                c_string(executable.path.as_os_str().as_bytes()).map(|file| vec![file])
+            }
             None => candidates(command, path)
                 .into_iter()
                 .map(c_string)
                 .collect(),
         };
+        let open_file = executable.and_then(|executable| executable.file.as_ref());
+        let open_file = open_file.map(|file| above_stdio(file.try_clone()?));
         let arguments = || launch.args.iter().map(String::as_str);
         let variables = launch.env.iter();
         let variables = variables.map(|(name, value)| format!("{name}={value}"));
         Ok(Self {
+            open_file: open_file.transpose()?,
             candidates: candidates?,
             arguments: CStringArray::new([command].into_iter().chain(arguments()))?,
             shell_arguments: CStringArray::new(
@@ -59,8 +70,11 @@ impl ExecPlan {
         })
     }
 
-    /// Executes the first candidate that can be executed. Returns only on failure.
+    /// Executes the open file, or the first candidate that can be executed. Returns only on failure.
     pub(super) fn exec(&mut self) -> Errno {
+        if let Some(file) = &self.open_file {
+            return execveat(file, &self.arguments, &self.environment);
+        }
         let mut error = Errno::NOENT;
         let mut was_denied = false;
         for file in &self.candidates {
@@ -98,11 +112,26 @@ fn candidates(command: &str, path: &str) -> Vec<String> {
 }
 
 /// A null-terminated array of C strings.
+#[derive(Debug)]
 struct CStringArray {
     /// Owns what the pointers point to, except for replaced ones.
     _strings: Vec<CString>,
     pointers: Vec<*const c_char>,
 }
+
+#[expect(
+    unsafe_code,
+    reason = "raw pointers are neither `Send` nor `Sync` by default"
+)]
+// SAFETY: the pointers point to heap memory that the array owns or, after `replace`, that the
+// `ExecPlan` owns. The memory is only read.
+unsafe impl Send for CStringArray {}
+#[expect(
+    unsafe_code,
+    reason = "raw pointers are neither `Send` nor `Sync` by default"
+)]
+// SAFETY: as for `Send`.
+unsafe impl Sync for CStringArray {}
 
 impl CStringArray {
     fn new(strings: impl Iterator<Item = impl AsRef<[u8]>>) -> io::Result<Self> {
@@ -132,6 +161,28 @@ fn execve(file: &CStr, arguments: &CStringArray, environment: &CStringArray) -> 
         libc::execve(file.as_ptr(), arguments, environment);
     }
     last_errno()
+}
+
+/// Executes an open file. The descriptor is close-on-exec, so the program does not inherit it.
+#[expect(unsafe_code, reason = "the system call has no safe wrapper")]
+fn execveat(file: &OwnedFd, arguments: &CStringArray, environment: &CStringArray) -> Errno {
+    // SAFETY: as in `execve`; the empty path with `AT_EMPTY_PATH` selects the open file.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            arguments.pointers.as_ptr(),
+            environment.pointers.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+    }
+    last_errno()
+}
+
+pub(super) fn last_errno() -> Errno {
+    let error = io::Error::last_os_error().raw_os_error();
+    Errno::from_raw_os_error(error.unwrap_or(libc::EINVAL))
 }
 
 /// Converts to a C string; fails if the text contains a NUL byte.
