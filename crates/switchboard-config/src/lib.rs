@@ -95,7 +95,7 @@ pub use server_name::{InvalidServerName, ServerName};
 pub use server_policy::{PolicyViolation, Profile, ServerMatch, ServerPolicy};
 pub use settings::{
     BlockingError, DisabledServer, ProjectRules, RuleAction, RuleHint, RuleSetting, RuleValidator,
-    Settings, load_settings,
+    Settings, can_match_mcp_tool, load_settings,
 };
 pub use trust::{
     ApprovalRecord, ApprovalState, Approvals, ApprovalsError, ApprovalsFile, Consent, ContentHash,

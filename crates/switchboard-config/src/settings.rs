@@ -8,8 +8,11 @@
 //! Invariant: a settings file that cannot be read, or contains an error such as an invalid rule,
 //! blocks all calls (see [`Settings::blocking_errors`]). It is never treated as empty.
 
+mod claude_permissions;
 mod parse;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use crate::diagnostic::{Diagnostic, SourcePos};
@@ -31,6 +34,7 @@ pub struct Settings {
     /// Servers disabled by any scope.
     pub disabled: Vec<DisabledServer>,
     limits: Vec<LimitValue>,
+    variables: Vec<VariableSetting>,
     /// The administrator's server policy. If the managed settings cannot be read or contain an
     /// error, it allows no server.
     pub policy: ServerPolicy,
@@ -129,6 +133,37 @@ struct LimitValue {
     scope: Scope,
 }
 
+/// The first characters of the name of every MCP tool.
+const MCP_TOOL_PREFIX: &str = "mcp__";
+
+/// Returns true if the pattern of a rule can match the name of an MCP tool, of any server.
+pub fn can_match_mcp_tool(pattern: &str) -> bool {
+    match pattern.split_once(['*', '?', '[']) {
+        None => pattern.starts_with(MCP_TOOL_PREFIX),
+        Some((literal, _)) => {
+            literal.starts_with(MCP_TOOL_PREFIX) || MCP_TOOL_PREFIX.starts_with(literal)
+        }
+    }
+}
+
+/// A variable of the key `env`.
+#[derive(Clone)]
+struct VariableSetting {
+    name: String,
+    value: String,
+    scope: Scope,
+}
+
+impl fmt::Debug for VariableSetting {
+    /// Omits the value, which may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VariableSetting")
+            .field("name", &self.name)
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Reads the settings of all scopes.
 pub fn load_settings(paths: &ScopePaths, validator: &RuleValidator) -> Settings {
     let mut settings = Settings::default();
@@ -171,6 +206,17 @@ impl Settings {
         in_scope(Scope::Project).map_or(value, |maximum| value.min(maximum))
     }
 
+    /// The variables of `env`. Precedence: managed, local, user. They win over the variables of the
+    /// process. The project's settings cannot set variables.
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        let by_precedence = [Scope::User, Scope::Local, Scope::Managed];
+        let of_scope = |scope| self.variables.iter().filter(move |it| it.scope == scope);
+        let variables = by_precedence.into_iter().flat_map(of_scope);
+        variables
+            .map(|variable| (variable.name.clone(), variable.value.clone()))
+            .collect()
+    }
+
     fn add_file(&mut self, scope: Scope, path: &Path, validator: &RuleValidator) {
         if let Some((document, root)) = ParsedSource::read_object(path, EXAMPLE) {
             self.add(scope, document, root.as_ref(), validator);
@@ -178,8 +224,8 @@ impl Settings {
     }
 
     /// Adds the restrictions of the user's local settings for an enclosing project: deny rules, ask
-    /// rules and disabled servers. Omits the allow rules and the limits, which apply only in the
-    /// enclosing project.
+    /// rules and disabled servers. Omits the allow rules, the limits and the variables, which apply
+    /// only in the enclosing project.
     fn add_restrictions(&mut self, path: &Path, validator: &RuleValidator) {
         let mut enclosing = Self::default();
         enclosing.add_file(Scope::Local, path, validator);
@@ -205,10 +251,13 @@ impl Settings {
             self.rules.append(&mut parser.rules);
             self.disabled.append(&mut parser.disabled);
             self.limits.append(&mut parser.limits);
+            self.variables.append(&mut parser.variables);
+            let secret_spans = std::mem::take(&mut parser.secret_spans);
             if scope == Scope::Managed {
                 self.policy = std::mem::take(&mut parser.policy);
             }
             document.problems.append(&mut parser.problems);
+            document.text.redact(secret_spans);
         }
         // `first_error` also sees errors beyond the maximum number of shown problems.
         if let Some(problem) = document.first_error() {

@@ -154,15 +154,15 @@ fn invalid_rule_blocks_all_calls() {
             "error: not valid JSON: expected value after colon in object property",
         ),
         (
-            r#"{"permissions": {}}"#,
-            "error: `permissions` must be a list of rules, not an object",
+            r#"{"permissions": "x"}"#,
+            "error: `permissions` must be a list of rules, not a string",
         ),
         (
             r#"{"permissions": ["x"]}"#,
             "error: a rule must be an object, not a string",
         ),
         (
-            r#"{"permissions": [{"tool": "x"}]}"#,
+            r#"{"permissions": [{"tool": "*"}]}"#,
             "error: `action` is missing in this rule",
         ),
         (
@@ -174,7 +174,7 @@ fn invalid_rule_blocks_all_calls() {
             "error: `tool` must be a string, not a number",
         ),
         (
-            r#"{"permissions": [{"tool": "x", "action": "denny"}]}"#,
+            r#"{"permissions": [{"tool": "*", "action": "denny"}]}"#,
             "error: unknown `action`; did you mean `deny`?",
         ),
         (
@@ -182,27 +182,27 @@ fn invalid_rule_blocks_all_calls() {
             "error: \"!\" is not valid",
         ),
         (
-            r#"{"permissions": [{"tool": "x", "pattern": "!", "action": "deny"}]}"#,
+            r#"{"permissions": [{"tool": "*", "pattern": "!", "action": "deny"}]}"#,
             "error: \"!\" is not valid",
         ),
         (
-            r#"{"permissions": [{"tool": "x", "pattern": [], "action": "deny"}]}"#,
+            r#"{"permissions": [{"tool": "*", "pattern": [], "action": "deny"}]}"#,
             "error: `pattern` is empty",
         ),
         (
-            r#"{"permissions": [{"tool": "x", "pattern": {}, "action": "deny"}]}"#,
+            r#"{"permissions": [{"tool": "*", "pattern": {}, "action": "deny"}]}"#,
             "error: `pattern` must be a string, not an object",
         ),
         (
-            r#"{"permissions": [{"tool": "x", "hint": "readonly", "action": "deny"}]}"#,
+            r#"{"permissions": [{"tool": "*", "hint": "readonly", "action": "deny"}]}"#,
             "error: unknown `hint`; did you mean `readOnly`?",
         ),
         (
-            r#"{"permissions": [{"tool": "x", "patern": "a=b", "action": "allow"}]}"#,
+            r#"{"permissions": [{"tool": "*", "patern": "a=b", "action": "allow"}]}"#,
             "error: unknown key `patern`; did you mean `pattern`?",
         ),
         (
-            r#"{"permissions": [{"tool": "x", "action": "deny", "action": "allow"}]}"#,
+            r#"{"permissions": [{"tool": "*", "action": "deny", "action": "allow"}]}"#,
             "error: duplicate key `action`; the last one is used",
         ),
         (
@@ -445,7 +445,7 @@ fn problem_is_shown_with_caret_and_hint() {
     let home = Home::new();
     let path = home.write(
         Scope::Project,
-        "{\n  \"permissions\": [\n    { \"tool\": \"x\", \"patern\": \"a=b\", \"action\": \"allow\" }\n  ]\n}\n",
+        "{\n  \"permissions\": [\n    { \"tool\": \"*\", \"patern\": \"a=b\", \"action\": \"allow\" }\n  ]\n}\n",
     );
     let settings = home.load();
     let shown: Vec<_> = settings
@@ -457,7 +457,7 @@ fn problem_is_shown_with_caret_and_hint() {
         r#"error: unknown key `patern`; did you mean `pattern`?
  --> {}:3:20
   |
-3 |     {{ "tool": "x", "patern": "a=b", "action": "allow" }}
+3 |     {{ "tool": "*", "patern": "a=b", "action": "allow" }}
   |                    ^^^^^^^^
   = hint: known keys: tool, pattern, hint, action"#,
         path.display()
@@ -511,4 +511,132 @@ fn nested_project_keeps_outer_restrictions() {
     // If the settings file of the outer project cannot be parsed, all calls are blocked.
     fs::write(outer, "{").unwrap();
     assert_eq!(home.load().blocking_errors.len(), 1);
+}
+
+#[test]
+fn rule_that_matches_no_tool_is_warned_about() {
+    let text = r#"{"permissions": [
+        {"tool": "ant__delete*", "action": "deny"},
+        {"tool": "mcp__ant__delete*", "action": "deny"},
+        {"tool": "*__delete", "action": "deny"},
+        {"tool": "mcp_[_]*", "action": "deny"},
+        {"tool": "Bash", "action": "ask"}
+    ]}"#;
+    let settings = load(Scope::User, text);
+    assert_eq!(
+        messages(&settings),
+        [
+            "warning: this rule has no effect: `ant__delete*` matches no MCP tool",
+            "warning: this rule has no effect: `Bash` matches no MCP tool",
+        ]
+    );
+    assert_eq!(
+        settings.diagnostics[0].hint.as_deref(),
+        Some("did you mean `mcp__ant__delete*`?")
+    );
+    assert_eq!(settings.rules(ProjectRules::All).count(), 5);
+    assert!(settings.blocking_errors.is_empty());
+}
+
+#[test]
+fn permissions_of_claude_code_become_rules() {
+    let text = r#"{"permissions": {
+        "allow": ["Bash(npm run *)", "mcp__ant__echo", "*", "Read"],
+        "deny": ["mcp__bee", "WebFetch", "*"],
+        "ask": ["mcp__ant__*"],
+        "defaultMode": "acceptEdits"
+    }}"#;
+    let settings = load(Scope::User, text);
+    let rules: Vec<_> = settings
+        .rules(ProjectRules::All)
+        .map(|rule| (rule.tool.as_str(), rule.action, rule.origin.line))
+        .collect();
+    assert_eq!(
+        rules,
+        [
+            ("mcp__bee", RuleAction::Deny, 3),
+            ("*", RuleAction::Deny, 3),
+            ("mcp__ant__*", RuleAction::Ask, 4),
+            ("mcp__ant__echo", RuleAction::Allow, 2),
+        ]
+    );
+    assert_eq!(
+        messages(&settings),
+        [
+            "warning: ignored entries of `permissions` that name no MCP tool: `defaultMode`, `WebFetch`, `Bash(npm run *)`, `*`, `Read`"
+        ]
+    );
+    assert!(settings.blocking_errors.is_empty());
+}
+
+#[test]
+fn invalid_permissions_of_claude_code_block_all_calls() {
+    for text in [
+        r#"{"permissions": {"denny": ["mcp__ant"]}}"#,
+        r#"{"permissions": {"deny": "mcp__ant"}}"#,
+        r#"{"permissions": {"deny": [1]}}"#,
+        r#"{"permissions": {"deny": ["mcp__!"]}}"#,
+    ] {
+        assert_eq!(load(Scope::User, text).blocking_errors.len(), 1, "{text}");
+    }
+}
+
+#[test]
+fn variables_of_higher_scopes_win() {
+    let home = Home::new();
+    home.write(
+        Scope::User,
+        r#"{"env": {"A": "user", "B": "user", "C": "user", "N": 1, "F": true}}"#,
+    );
+    home.write(Scope::Local, r#"{"env": {"A": "local", "B": "local"}}"#);
+    home.write(Scope::Managed, r#"{"env": {"A": "managed"}}"#);
+    let settings = home.load();
+    assert_eq!(messages(&settings), [""; 0]);
+    let variables = settings.variables();
+    let pairs: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(
+        pairs,
+        [
+            ("A", "managed"),
+            ("B", "local"),
+            ("C", "user"),
+            ("F", "true"),
+            ("N", "1"),
+        ]
+    );
+}
+
+#[test]
+fn variables_of_a_project_are_ignored() {
+    let settings = load(Scope::Project, r#"{"env": {"LD_PRELOAD": "./evil.so"}}"#);
+    assert!(settings.variables().is_empty());
+    assert_eq!(
+        messages(&settings),
+        ["warning: `env` is ignored in the settings of a project"]
+    );
+    assert!(settings.blocking_errors.is_empty());
+}
+
+#[test]
+fn invalid_variables_are_ignored_and_values_never_shown() {
+    let text = r#"{"env": {"": "hush1", "A=B": "hush2", "SWITCHBOARD_CHILD": "hush3", "L": ["hush4"], "OK": "hush5"}, "limitz": 1}"#;
+    let settings = load(Scope::User, text);
+    assert_eq!(settings.variables().into_keys().collect::<Vec<_>>(), ["OK"]);
+    assert_eq!(
+        messages(&settings),
+        [
+            "warning: `` in `env` is not the name of a variable; ignored",
+            "warning: `A=B` in `env` is not the name of a variable; ignored",
+            "warning: `SWITCHBOARD_CHILD` in `env` is reserved; ignored",
+            "warning: `L` in `env` must be a string; ignored",
+            "warning: unknown key `limitz`; did you mean `limits`?",
+        ]
+    );
+    for diagnostic in &settings.diagnostics {
+        assert!(!diagnostic.to_string().contains("hush"), "{diagnostic}");
+    }
+    assert!(!format!("{settings:?}").contains("hush"));
 }

@@ -102,7 +102,7 @@ fn type_description(value_type: ValueType) -> String {
         }
         ValueType::Names => "a list of names",
         ValueType::Rules => {
-            "a list of rules with `tool`, `action` and optionally `pattern`, `hint`"
+            "a list of rules with `tool`, `action` and optionally `pattern`, `hint`; or an object with `allow`, `ask`, `deny`"
         }
         ValueType::ServerMatches => "a list of objects, each with a `name`, a `command` or a `url`",
         ValueType::Profile => "`local` or `server`",

@@ -51,7 +51,11 @@ pub fn settings_schema() -> Json {
     document(
         "Switchboard settings",
         properties(SETTINGS_KEYS),
-        &json!({ "rule": rule_schema(), "servers": server_match_schema() }),
+        &json!({
+            "rule": rule_schema(),
+            "claudePermissions": claude_permissions_schema(),
+            "servers": server_match_schema(),
+        }),
         UnknownKeys::Refused,
     )
 }
@@ -168,7 +172,12 @@ fn value_schema(value_type: ValueType) -> Json {
         ValueType::Limits => numbers(&LIMIT_KEYS, &LIMIT_RANGE),
         ValueType::Deadlines => numbers(&DEADLINE_KEYS, &TIMEOUT_RANGE),
         ValueType::Names => json!({ "type": "array", "items": { "type": "string" } }),
-        ValueType::Rules => json!({ "type": "array", "items": { "$ref": "#/$defs/rule" } }),
+        ValueType::Rules => json!({
+            "anyOf": [
+                { "type": "array", "items": { "$ref": "#/$defs/rule" } },
+                { "$ref": "#/$defs/claudePermissions" },
+            ],
+        }),
         ValueType::ServerMatches => {
             json!({ "type": "array", "items": { "$ref": "#/$defs/servers" } })
         }
@@ -239,6 +248,15 @@ fn rule_schema() -> Json {
         },
         "required": ["tool", "action"],
         "additionalProperties": false,
+    })
+}
+
+fn claude_permissions_schema() -> Json {
+    let tools = json!({ "type": "array", "items": { "type": "string" } });
+    json!({
+        "description": "The permissions of Claude Code. Entries that name no MCP tool are ignored.",
+        "type": "object",
+        "properties": { "allow": tools, "ask": tools, "deny": tools },
     })
 }
 

@@ -12,7 +12,8 @@ pub const SETTINGS_KEYS: &[Key] = &[
         "permissions",
         KeyGroup::Settings,
         ValueType::Rules,
-        "Permission rules for tool calls, tried in order. A deny rule wins over all others.",
+        "Permission rules for tool calls, tried in order. A deny rule wins over all others. The object \
+         of Claude Code is understood too: `{ \"allow\": [\"mcp__github\"], \"deny\": [] }`.",
     )
     .default("none: ask before every MCP tool call")
     .example(r#"[{ "tool": "mcp__github__get_*", "action": "allow" }]"#),
@@ -24,6 +25,16 @@ pub const SETTINGS_KEYS: &[Key] = &[
     )
     .default("none")
     .example(r#"["github"]"#),
+    Key::new(
+        "env",
+        KeyGroup::Settings,
+        ValueType::Variables,
+        "Variables for `${VAR}` in server entries and for the programs of stdio servers. They win \
+         over variables of the shell. Values are used as written. Ignored in the settings of a project.",
+    )
+    .default("none")
+    .example(r#"{ "GITHUB_TOKEN": "…", "HTTPS_PROXY": "http://proxy:3128" }"#)
+    .masked(),
     Key::new(
         "limits",
         KeyGroup::Settings,
@@ -169,5 +180,8 @@ pub(crate) const RULE_KEYS: [&str; 4] = ["tool", "pattern", "hint", "action"];
 
 /// Returns true if the value of a key can restrict calls or servers.
 pub(crate) fn is_restrictive_key(key: &str) -> bool {
-    !matches!(key, "limits" | "deadlines" | "startConcurrency" | "$schema")
+    !matches!(
+        key,
+        "limits" | "deadlines" | "startConcurrency" | "env" | "$schema"
+    )
 }

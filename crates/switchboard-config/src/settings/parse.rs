@@ -7,7 +7,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::{DisabledServer, LimitValue, RuleAction, RuleHint, RuleSetting, RuleValidator};
+use super::{
+    DisabledServer, LimitValue, RuleAction, RuleHint, RuleSetting, RuleValidator, VariableSetting,
+    can_match_mcp_tool,
+};
 use crate::diagnostic::Severity;
 use crate::key_table::{
     self, COUNT_RANGE, DEADLINE_KEYS, LIMIT_KEYS, LIMIT_RANGE, RULE_KEYS, TIMEOUT_RANGE,
@@ -20,6 +23,9 @@ use crate::text::replace_control_chars;
 
 /// Maximum number of rules in one file.
 const MAX_RULES: usize = 10_000;
+
+/// The variable with which a host marks its children.
+const RESERVED_VARIABLE: &str = "SWITCHBOARD_CHILD";
 
 const RULE_EXAMPLE: &str = r#"write { "tool": "mcp__server__tool", "action": "allow" }"#;
 const MATCH_EXAMPLE: &str =
@@ -40,12 +46,15 @@ const HINTS: [(&str, RuleHint); 3] = [
 const PROFILES: [(&str, Profile); 2] = [("local", Profile::Local), ("server", Profile::Server)];
 
 pub(super) struct SettingsParser<'a> {
-    scope: Scope,
-    validator: RuleValidator,
-    text: &'a SourceText,
+    pub(super) scope: Scope,
+    pub(super) validator: RuleValidator,
+    pub(super) text: &'a SourceText,
     pub(super) rules: Vec<RuleSetting>,
     pub(super) disabled: Vec<DisabledServer>,
     pub(super) limits: Vec<LimitValue>,
+    pub(super) variables: Vec<VariableSetting>,
+    /// The values of variables, which may be secrets.
+    pub(super) secret_spans: Vec<Span>,
     pub(super) policy: ServerPolicy,
     pub(super) problems: Vec<Problem>,
 }
@@ -59,6 +68,8 @@ impl<'a> SettingsParser<'a> {
             rules: Vec::new(),
             disabled: Vec::new(),
             limits: Vec::new(),
+            variables: Vec::new(),
+            secret_spans: Vec::new(),
             policy: ServerPolicy::default(),
             problems: Vec::new(),
         }
@@ -69,6 +80,7 @@ impl<'a> SettingsParser<'a> {
             match member.key.as_str() {
                 "permissions" => self.read_rules(member),
                 "disabledServers" => self.read_disabled(member),
+                "env" => self.read_variables(member),
                 "limits" => self.read_limits(member, &LIMIT_KEYS, LIMIT_RANGE),
                 "deadlines" => self.read_limits(member, &DEADLINE_KEYS, TIMEOUT_RANGE),
                 "startConcurrency" => self.read_number(member, "startConcurrency", COUNT_RANGE),
@@ -82,6 +94,9 @@ impl<'a> SettingsParser<'a> {
     }
 
     fn read_rules(&mut self, member: &RawMember) {
+        if matches!(member.value.kind, RawKind::Object(_)) {
+            return self.read_claude_permissions(member);
+        }
         for item in self.items(member, "rules").iter().take(MAX_RULES) {
             if let Some(rule) = self.read_rule(item) {
                 self.rules.push(rule);
@@ -120,14 +135,17 @@ impl<'a> SettingsParser<'a> {
             Some(hint) => self.enum_value(hint, &HINTS).map(Some),
         };
         let patterns = self.patterns(rule);
-        Some(RuleSetting {
-            tool: tool?.0,
+        let (tool, tool_span) = tool?;
+        let setting = RuleSetting {
+            tool,
             patterns: patterns?,
             hint: hint?,
             action: action?,
             scope: self.scope,
             origin: self.text.origin(rule.span),
-        })
+        };
+        self.warn_if_unmatchable(&setting.tool, tool_span);
+        Some(setting)
     }
 
     /// Reads one pattern or a list of patterns. Returns `None` if one is invalid.
@@ -156,7 +174,27 @@ impl<'a> SettingsParser<'a> {
         patterns
     }
 
-    fn check(&mut self, validator: fn(&str) -> Result<(), String>, text: &str, span: Span) -> bool {
+    /// Warns about a pattern that matches no MCP tool, because its rule has no effect.
+    fn warn_if_unmatchable(&mut self, pattern: &str, span: Span) {
+        if can_match_mcp_tool(pattern) {
+            return;
+        }
+        let pattern = replace_control_chars(pattern);
+        self.problems.push(Problem {
+            severity: Severity::Warning,
+            message: format!("this rule has no effect: `{pattern}` matches no MCP tool"),
+            hint: Some(format!("did you mean `mcp__{pattern}`?")),
+            span: Some(span),
+            server: None,
+        });
+    }
+
+    pub(super) fn check(
+        &mut self,
+        validator: fn(&str) -> Result<(), String>,
+        text: &str,
+        span: Span,
+    ) -> bool {
         let outcome = validator(text);
         if let Err(message) = &outcome {
             self.problems.push(Problem {
@@ -178,6 +216,34 @@ impl<'a> SettingsParser<'a> {
                     scope: self.scope,
                     origin: self.text.origin(item.span),
                 });
+            }
+        }
+    }
+
+    fn read_variables(&mut self, member: &RawMember) {
+        for variable in member.value.members() {
+            self.secret_spans.push(variable.value.span);
+        }
+        if self.scope == Scope::Project {
+            let message = "`env` is ignored in the settings of a project".to_owned();
+            return self.warn(member.key_span, message);
+        }
+        if !matches!(member.value.kind, RawKind::Object(_)) {
+            let message = wrong_type(&member.key, "an object of strings", &member.value);
+            return self.warn(member.key_span, message);
+        }
+        for variable in member.value.members() {
+            match variable_value(variable) {
+                Ok(value) => self.variables.push(VariableSetting {
+                    name: variable.key.clone(),
+                    value,
+                    scope: self.scope,
+                }),
+                Err(problem) => {
+                    let name = replace_control_chars(&variable.key);
+                    let message = format!("`{name}` in `env` {problem}; ignored");
+                    self.warn(variable.key_span, message);
+                }
             }
         }
     }
@@ -341,7 +407,7 @@ impl<'a> SettingsParser<'a> {
         }
     }
 
-    fn fail(&mut self, span: Span, message: String, hint: &str) {
+    pub(super) fn fail(&mut self, span: Span, message: String, hint: &str) {
         self.problems.push(Problem {
             severity: Severity::Error,
             message,
@@ -351,7 +417,7 @@ impl<'a> SettingsParser<'a> {
         });
     }
 
-    fn warn(&mut self, span: Span, message: String) {
+    pub(super) fn warn(&mut self, span: Span, message: String) {
         self.problems.push(Problem {
             severity: Severity::Warning,
             message,
@@ -359,6 +425,24 @@ impl<'a> SettingsParser<'a> {
             span: Some(span),
             server: None,
         });
+    }
+}
+
+/// Returns the value of a variable, or what is wrong with the variable.
+fn variable_value(variable: &RawMember) -> Result<String, &'static str> {
+    let name = variable.key.as_str();
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err("is not the name of a variable");
+    }
+    if name == RESERVED_VARIABLE {
+        return Err("is reserved");
+    }
+    match &variable.value.kind {
+        RawKind::Text(text) if text.contains('\0') => Err("contains a NUL character"),
+        RawKind::Text(text) => Ok(text.clone()),
+        RawKind::Number(digits) => Ok(digits.clone()),
+        RawKind::Bool(flag) => Ok(flag.to_string()),
+        _ => Err("must be a string"),
     }
 }
 
