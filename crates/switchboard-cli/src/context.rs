@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use switchboard::cache::{ServerCache as _, server_cache_key};
-use switchboard::content::ResultHandle;
+use switchboard::content::{ResultHandle, for_terminal};
 use switchboard::mcp::ToolDefinition;
 use switchboard::permission::{Policy, Rule, RuleScope};
 use switchboard_config::import::{ImportContext, Platform};
 use switchboard_config::{
-    Approvals, ApprovalsFile, BaseDirs, ConfigSnapshot, Diagnostic, LaunchDecision, LoadedConfig,
-    PolledFiles, ProjectRules, ReloadThread, Scope, ScopePaths, ServerEntry, ServerName, Settings,
-    Severity, Trust, load, load_settings,
+    Approvals, ApprovalsFile, BaseDirs, ConfigSnapshot, Diagnostic, DisabledServer, LaunchDecision,
+    LoadedConfig, PolledFiles, ProjectRules, ReloadThread, Scope, ScopePaths, ServerEntry,
+    ServerName, Settings, Severity, Trust, can_match_mcp_tool, load, load_settings,
 };
 
 use crate::args::{GlobalArgs, RuleArg};
@@ -44,6 +44,7 @@ pub(crate) struct Context {
     flags: GlobalArgs,
     /// The arguments after the program's name.
     argv: Vec<String>,
+    /// The variables of this process, and those of `env` in the settings.
     variables: BTreeMap<String, String>,
     directory: PathBuf,
     base_dirs: BaseDirs,
@@ -71,7 +72,7 @@ impl Context {
     ) -> Result<Self, Failure> {
         let rules = flags.rules.0.iter().map(|rule| {
             let RuleArg { action, pattern } = rule;
-            if !pattern.starts_with("mcp__") && !pattern.contains(['*', '?', '[']) {
+            if !can_match_mcp_tool(pattern) {
                 let message = format!("--{action} {pattern}: pattern matches no MCP tool");
                 return Err(Failure::usage(message)
                     .hint(format!("did you mean --{action} mcp__{pattern}?")));
@@ -86,20 +87,26 @@ impl Context {
             Ok(Arc::new(TraceFile::new(trace)))
         });
         let (base_dirs, cache) = find_base_dirs(&env.variables)?;
+        check_home(&env, &base_dirs, &cache, &console)?;
+        let directory = std::env::current_dir().map_err(|error| {
+            Failure::new(
+                Kind::Config,
+                format!("current directory no longer exists: {error}"),
+            )
+        })?;
+        let paths = ScopePaths::find(&directory, base_dirs.clone());
+        let settings = load_settings(&paths, &engine_settings::RULE_VALIDATOR);
+        let mut variables = env.variables;
+        variables.extend(settings.variables());
         Ok(Self {
             trace: trace.transpose()?,
             process_guard: ProcessGuard::begin(base_dirs.state.join("hosts")),
             console,
-            directory: std::env::current_dir().map_err(|error| {
-                Failure::new(
-                    Kind::Config,
-                    format!("current directory no longer exists: {error}"),
-                )
-            })?,
+            directory,
             base_dirs,
             cache,
             argv: env.argv,
-            variables: env.variables,
+            variables,
             rules,
             flags,
             cleanup_started: Once::new(),
@@ -246,7 +253,8 @@ impl Context {
         let trust = trust
             .with_approvals(self.approvals_for(&mut loaded))
             .with_policy(settings.policy.clone());
-        LoadedServers::new(loaded, trust, settings)
+        let local_settings = self.scope_paths().settings_file(Scope::Local);
+        LoadedServers::new(loaded, trust, settings, local_settings.as_deref())
     }
 
     /// Loads the settings of all scopes.
@@ -311,6 +319,32 @@ impl Context {
     }
 }
 
+/// Fails if the home directory does not exist and a directory of this program would be created in
+/// it. Says which home directory is used if HOME is not set.
+fn check_home(
+    env: &ProcessEnv,
+    dirs: &BaseDirs,
+    cache: &Path,
+    console: &Console,
+) -> Result<(), Failure> {
+    let home = dirs.home.as_path();
+    if env.nonempty_variable("HOME").is_none() {
+        let home = for_terminal(&home.to_string_lossy()).into_owned();
+        console.note(&format!("HOME is not set; using {home}"));
+    }
+    let is_used = [dirs.config.as_path(), &dirs.state, cache]
+        .iter()
+        .any(|directory| directory.starts_with(home));
+    if !is_used || home.is_dir() {
+        return Ok(());
+    }
+    let message = format!(
+        "the home directory {} does not exist",
+        for_terminal(&home.to_string_lossy())
+    );
+    Err(Failure::new(Kind::Config, message).hint("create it, or set HOME to an existing directory"))
+}
+
 fn load_config(
     flags: &GlobalArgs,
     variables: &BTreeMap<String, String>,
@@ -320,13 +354,35 @@ fn load_config(
     load(&sources(&flags.config_selection(), paths), &environment)
 }
 
+/// How to enable a server that a settings file disables. `switchboard enable` edits the local
+/// settings of this project only.
+fn enable_hint(disabled: &DisabledServer, local_settings: Option<&Path>) -> String {
+    if disabled.origin.file.as_deref() == local_settings {
+        return format!("switchboard enable {}", quote_for_shell(&disabled.name));
+    }
+    match disabled.scope {
+        Scope::Managed => "ask your administrator".to_owned(),
+        scope => format!("remove it from `disabledServers` in the {scope} settings"),
+    }
+}
+
 impl LoadedServers {
-    /// Marks the entries that settings files disable, and combines the parts.
-    fn new(mut loaded: LoadedConfig, trust: Trust, settings: Settings) -> Self {
+    /// Marks the entries that settings files disable, passes the variables of the settings to stdio
+    /// servers, and combines the parts.
+    fn new(
+        mut loaded: LoadedConfig,
+        trust: Trust,
+        settings: Settings,
+        local_settings: Option<&Path>,
+    ) -> Self {
+        let names: Vec<String> = settings.variables().into_keys().collect();
         for entry in &mut loaded.config.servers {
+            if !names.is_empty() {
+                entry.inherit_variables(&names);
+            }
             let mut disabled = settings.disabled.iter();
             if let Some(found) = disabled.find(|found| found.name == entry.name().as_str()) {
-                entry.set_disabled_by(found.origin.clone());
+                entry.set_disabled_by(found.origin.clone(), enable_hint(found, local_settings));
             }
         }
         Self {

@@ -42,6 +42,9 @@ use process_env::ProcessEnv;
 use render::Console;
 use signals::Signals;
 
+/// File descriptors that a command with one stdio server needs.
+const MIN_FREE_DESCRIPTORS: usize = 24;
+
 fn main() -> ExitCode {
     // Check for the guardian before anything else: a guardian process must stay small and reads
     // only its pipe.
@@ -110,6 +113,7 @@ fn run(
     env: ProcessEnv,
     console: Console,
 ) -> Result<Exit, Failure> {
+    require_file_descriptors()?;
     logging::start(flags.verbose, flags.log_file.as_deref(), &console)?;
     let context = Context::new(flags, env, console)?;
     // Single-threaded: the work is mostly waiting, and a thread switch costs more than any step of
@@ -124,4 +128,16 @@ fn run(
     // Do not wait for blocking threads: one may still be reading stdin.
     runtime.shutdown_background();
     outcome
+}
+
+/// Fails if the process cannot open [`MIN_FREE_DESCRIPTORS`] more files. The runtime would panic or
+/// report a confusing error.
+fn require_file_descriptors() -> Result<(), Failure> {
+    let pipes: std::io::Result<Vec<_>> = (0..MIN_FREE_DESCRIPTORS / 2)
+        .map(|_| std::io::pipe())
+        .collect();
+    pipes.map(drop).map_err(|error| {
+        Failure::internal(format!("cannot open {MIN_FREE_DESCRIPTORS} files: {error}"))
+            .hint("raise the limit on open files: ulimit -n 1024")
+    })
 }

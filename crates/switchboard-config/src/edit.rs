@@ -14,7 +14,7 @@ mod splice;
 
 use std::path::Path;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use thiserror::Error;
 
 use crate::diagnostic::{Diagnostic, SourcePos};
@@ -150,6 +150,30 @@ impl JsonEditor {
             }
         };
         self.apply(edits)
+    }
+
+    /// Adds members to the object at `path`, in one edit. Keeps the members that the object has
+    /// already, and returns the keys of the added ones. Creates missing objects on the path.
+    pub fn insert_missing(
+        &mut self,
+        path: &[&str],
+        members: &Map<String, Json>,
+    ) -> Result<Vec<String>, EditError> {
+        let (edits, keys) = match self.document.find(path) {
+            Ok(found) => found
+                .insert_missing(members)
+                .map_err(EditError::NotEditable)?,
+            Err(LookupError::Key { object, rest }) => {
+                let edits = object.insert(rest, &Json::Object(members.clone()));
+                (edits, members.keys().map(String::as_str).collect())
+            }
+            Err(LookupError::NotEditable(diagnostic)) => {
+                return Err(EditError::NotEditable(diagnostic));
+            }
+        };
+        let keys = keys.into_iter().map(str::to_owned).collect();
+        self.apply(edits)?;
+        Ok(keys)
     }
 
     /// Removes the member at `path`. Returns false if there is none.

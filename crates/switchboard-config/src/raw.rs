@@ -132,6 +132,13 @@ impl FileRead {
     pub(crate) fn read(path: &Path) -> Self {
         match read_file::read(path) {
             Ok(bytes) => Self::Bytes(bytes.into()),
+            // The user expects servers behind a dangling symbolic link.
+            Err(ReadError::Missing) if std::fs::symlink_metadata(path).is_ok() => {
+                Self::Unreadable {
+                    message: "the file is a symbolic link to a missing file".to_owned(),
+                    hint: Some("correct or remove the link"),
+                }
+            }
             Err(ReadError::Missing) => Self::Missing,
             Err(error) => Self::unreadable(&error),
         }
@@ -228,8 +235,9 @@ impl ParsedSource {
         Some(self.diagnostic(error))
     }
 
-    /// Converts the problems to diagnostics. If there are more than [`MAX_PROBLEMS`], errors come
-    /// first, and a last diagnostic contains the number of omitted problems.
+    /// Converts the problems to diagnostics. If there are more than [`MAX_PROBLEMS`], problems of the
+    /// source as a whole come before problems of entries, errors come first among both, and a last
+    /// diagnostic contains the number of omitted problems.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
         let omitted = self.problems.len().saturating_sub(MAX_PROBLEMS);
         let more = (omitted > 0).then(|| Problem {
@@ -241,7 +249,10 @@ impl ParsedSource {
         });
         let mut shown: Vec<&Problem> = self.problems.iter().collect();
         if omitted > 0 {
-            shown.sort_by_key(|problem| problem.severity != Severity::Error);
+            shown.sort_by_key(|problem| {
+                let is_of_entry = problem.server.is_some();
+                (is_of_entry, problem.severity != Severity::Error)
+            });
         }
         shown
             .into_iter()

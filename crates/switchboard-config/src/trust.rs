@@ -214,6 +214,7 @@ impl ServerEntry {
                 ..config.clone()
             },
             disabled_by: self.disabled_by().cloned(),
+            enable_hint: self.enable_hint().map(str::to_owned),
             scope: self.scope(),
             origin: self.origin().clone(),
             masked_entry: self.masked_entry().clone(),

@@ -244,7 +244,10 @@ fn script_is_executed_by_path() {
     let run = fixture.write_program("repository/project/run", "#!/bin/sh\n");
     let verified = fixture.approved_program("./run").verify().unwrap().unwrap();
     assert!(verified.binary().is_none());
-    assert_eq!(fs::canonicalize(verified.path()).unwrap(), fs::canonicalize(run).unwrap());
+    assert_eq!(
+        fs::canonicalize(verified.path()).unwrap(),
+        fs::canonicalize(run).unwrap()
+    );
     assert_eq!(verified.recheck(), Ok(()));
 }
 

@@ -156,6 +156,10 @@ fn check(
         let message = format!("server {name} was not added: {}", problem.message);
         return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint));
     }
+    if let Some(problem) = entry::unusable_url(entry) {
+        let message = format!("server {name} was not added: {}", problem.message);
+        return Err(Failure::new(Kind::Config, message).maybe_hint(problem.hint));
+    }
     // The entry is valid with `UNSET_PLACEHOLDER`. If it is invalid without the placeholder, an
     // unset variable has no default.
     let strict = check_server(name, entry, scope, &environment).config.err();

@@ -123,9 +123,8 @@ fn require_enabled(entry: &ServerEntry) -> Result<(), Failure> {
     let disabled = |message| Err(Failure::new(Kind::Unavailable, message));
     match entry.disabled_by() {
         Some(origin) => {
-            let enable = format!("switchboard enable {}", quote_for_shell(name.as_str()));
             let failure = disabled(format!("server {name} is disabled ({origin})"));
-            failure.map_err(|failure| failure.hint(enable))
+            failure.map_err(|failure| failure.maybe_hint(entry.enable_hint().map(str::to_owned)))
         }
         None if entry.is_disabled() => disabled(format!(
             "server {name} is disabled in its config entry ({})",

@@ -42,7 +42,8 @@ pub(crate) async fn run(
     let existing = Existing::read(&context.scope_paths().sources());
     let planned = plan(&imported, &existing);
     if !console.is_json() {
-        console.print(&report::render(&imported, &planned, console))?;
+        let skipped = skipped_by_yes(&planned, args, context);
+        console.print(&report::render(&imported, &planned, skipped, console))?;
     }
     for planned in &planned {
         for problem in project_scope_warnings(planned) {
@@ -115,6 +116,17 @@ async fn confirm<'a, 'p>(
     }
     let is_confirmed = ask(&new, console, signals).await?;
     Ok(if is_confirmed { new } else { Vec::new() })
+}
+
+/// Counts the planned servers that `--yes` does not import; see [`skip_project_files`].
+fn skipped_by_yes(planned: &[Planned<'_>], args: &ImportArgs, context: &Context) -> usize {
+    if !args.yes || context.trusts_project() || args.file.is_some() {
+        return 0;
+    }
+    let new = planned
+        .iter()
+        .filter(|planned| matches!(planned.action, ImportAction::Add { .. }));
+    new.filter(|planned| is_from_project(planned)).count()
 }
 
 /// Drops the servers for which `is_from_project` returns true, and prints how to import them. Drops
@@ -240,16 +252,13 @@ fn write_entries(
             continue;
         }
         let mut file = scope_files::open(scope, &scope_files::entry_file(scope, context)?)?;
-        let mut written = Vec::new();
-        for planned in of_scope {
-            let path = ["mcpServers", planned.server.name.as_str()];
-            // Skip a name that exists by now: another process may have added it after the plan was
-            // made.
-            if file.value(&path).is_none() {
-                file.set(&path, &Value::Object(planned.server.entry().clone()))?;
-                written.push(planned.server.name.to_string());
-            }
-        }
+        let entries = of_scope.iter().map(|planned| {
+            let entry = Value::Object(planned.server.entry().clone());
+            (planned.server.name.to_string(), entry)
+        });
+        // Skips a name that exists by now: another process may have added it after the plan was
+        // made.
+        let written = file.insert_missing(&["mcpServers"], &entries.collect())?;
         let target: PathBuf = Path::to_owned(file.path());
         file.save()?;
         added.extend(written.into_iter().map(|name| ImportedServer {

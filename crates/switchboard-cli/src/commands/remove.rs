@@ -25,10 +25,12 @@ pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure>
         return Err(not_in_scope_error(&args.name, scope, &entries, context));
     }
     file.save()?;
+    let approval_deleted = scope == Scope::Project && delete_approval(&args.name, context);
     let removed = RemovedJson {
         name: &args.name,
         scope,
         origin: origin.as_ref(),
+        approval_deleted,
         now_active: entries.iter().find(|entry| entry.scope != scope),
     };
     context.console.print(&if context.console.is_json() {
@@ -37,6 +39,23 @@ pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure>
         render(&removed, context)
     })?;
     Ok(Exit::Ok)
+}
+
+/// Deletes what the user decided about the project's server. Returns whether there was a decision.
+fn delete_approval(name: &str, context: &Context) -> bool {
+    let paths = context.scope_paths();
+    let root = paths.project().and_then(|root| root.canonicalize().ok());
+    let file = context.approvals_file();
+    let deleted = file
+        .revoke(|record| root.as_ref() == Some(&record.project) && record.server.as_str() == name);
+    deleted.map_or_else(
+        |error| {
+            let message = format!("the approval of {name} was not deleted: {error}");
+            context.console.warn(&message, Some(&error.hint(&file)));
+            false
+        },
+        |deleted| !deleted.is_empty(),
+    )
 }
 
 /// Returns the scope to remove from if `-s` is missing: the only writable scope that defines this
@@ -118,6 +137,9 @@ struct RemovedJson<'a> {
     scope: Scope,
     /// File and line of the removed entry.
     origin: Option<&'a SourcePos>,
+    /// Whether a recorded approval or rejection of the server was deleted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    approval_deleted: bool,
     /// The entry of another scope with the same name, which takes effect after the removal.
     #[serde(skip_serializing_if = "Option::is_none")]
     now_active: Option<&'a ScopedEntry>,
@@ -130,7 +152,10 @@ fn render(removed: &RemovedJson<'_>, context: &Context) -> String {
         .origin
         .map(scope_files::file_and_line)
         .unwrap_or_default();
-    let text = format!("Removed {name} from the {} scope: {place}", removed.scope);
+    let mut text = format!("Removed {name} from the {} scope: {place}", removed.scope);
+    if removed.approval_deleted {
+        text.push_str("\nDeleted its recorded approval or rejection");
+    }
     match removed.now_active {
         Some(active) => {
             let place = scope_files::file_and_line(active.entry.origin());

@@ -6,6 +6,7 @@
 mod records;
 mod review;
 
+use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -21,8 +22,12 @@ use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::permission_prompt::prompt_line;
 use crate::render::style::Paint;
+use crate::render::text::quote_for_shell;
 use crate::render::{Console, json, print_stderr, utc_date};
 use crate::signals::Signals;
+
+/// How often one question is repeated.
+const MAX_QUESTIONS: usize = 5;
 
 pub(crate) async fn run(
     args: &TrustArgs,
@@ -57,26 +62,103 @@ pub(crate) async fn run(
         return Err(no_terminal_error(&entries, context));
     }
     let mut decisions = Vec::new();
-    for (index, entry) in entries.into_iter().enumerate() {
-        print_review(index, entry, &approvals, args, &context.console)?;
-        let decision = decide(entry, args, context, signals).await?;
-        if let Some(verdict) = decision.verdict() {
-            file.record(&[entry], verdict, SystemTime::now())
-                .map_err(|error| to_failure(&error, &file))?;
+    if let Some(decision) = decision_for_all(args) {
+        for (index, entry) in entries.iter().enumerate() {
+            print_review(index, entry, &approvals, args, &context.console)?;
         }
-        if !context.console.is_json() {
-            context.console.print(&review::outcome(entry, decision))?;
+        // One write for all entries: each write rewrites the whole file.
+        record(&entries, decision, &file)?;
+        for entry in entries {
+            print_outcome(entry, decision, &context.console)?;
+            decisions.push(DecisionJson::new(entry, &approvals, decision));
         }
-        decisions.push(DecisionJson::new(entry, &approvals, decision));
+    } else {
+        for (index, entry) in entries.into_iter().enumerate() {
+            print_review(index, entry, &approvals, args, &context.console)?;
+            let decision = ask(entry, context, signals).await?;
+            record(&[entry], decision, &file)?;
+            print_outcome(entry, decision, &context.console)?;
+            decisions.push(DecisionJson::new(entry, &approvals, decision));
+        }
+    }
+    if decisions.is_empty() && !context.console.is_json() {
+        context
+            .console
+            .print(&nothing_waiting(&servers, &approvals))?;
+        return Ok(Exit::Ok);
     }
     report_all(&decisions, &context.console)
+}
+
+/// The decision that an option makes for every entry. `None` if the user is asked.
+fn decision_for_all(args: &TrustArgs) -> Option<TrustDecision> {
+    match args {
+        TrustArgs { yes: true, .. } => Some(TrustDecision::Approved),
+        TrustArgs { reject: true, .. } => Some(TrustDecision::Rejected),
+        _ => None,
+    }
+}
+
+/// Records a decision about entries. Entries whose program cannot be verified are left out, and
+/// cause an error after the others were recorded.
+fn record(
+    entries: &[&ServerEntry],
+    decision: TrustDecision,
+    file: &ApprovalsFile,
+) -> Result<(), Failure> {
+    let Some(verdict) = decision.verdict() else {
+        return Ok(());
+    };
+    let (verifiable, others): (Vec<_>, Vec<_>) = entries
+        .iter()
+        .copied()
+        .partition(|entry| entry.content_hash().is_some());
+    for entries in [verifiable, others] {
+        if !entries.is_empty() {
+            file.record(&entries, verdict, SystemTime::now())
+                .map_err(|error| to_failure(&error, file))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_outcome(
+    entry: &ServerEntry,
+    decision: TrustDecision,
+    console: &Console,
+) -> Result<(), Failure> {
+    if console.is_json() {
+        return Ok(());
+    }
+    console.print(&review::outcome(entry, decision))
+}
+
+/// Says that no server waits for approval, which servers were rejected, and how to reverse that.
+fn nothing_waiting(servers: &LoadedServers, approvals: &Approvals) -> String {
+    let entries = servers.loaded.config.servers.iter();
+    let rejected =
+        entries.filter(|entry| matches!(approvals.state_of(entry), ApprovalState::Rejected(_)));
+    let rejected: Vec<_> = rejected.collect();
+    let mut text = "No servers are waiting for approval.".to_owned();
+    let Some(first) = rejected.first() else {
+        return text;
+    };
+    let names = rejected
+        .iter()
+        .map(|entry| review::escaped(entry.name().as_str()));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let first = quote_for_shell(first.name().as_str());
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "\nRejected: {names}\nTo review one again: switchboard trust {first}"
+    );
+    text
 }
 
 fn report_all(decisions: &[DecisionJson<'_>], console: &Console) -> Result<Exit, Failure> {
     if console.is_json() {
         print_json(decisions, console)?;
-    } else if decisions.is_empty() {
-        console.print("No servers are waiting for approval.")?;
     }
     let is_pending = |server: &DecisionJson<'_>| server.decision == TrustDecision::Pending;
     if decisions.iter().any(is_pending) {
@@ -261,18 +343,13 @@ fn no_terminal_error(entries: &[&ServerEntry], context: &Context) -> Failure {
         .hint(format!("to approve without a terminal: {rerun} --yes"))
 }
 
-async fn decide(
+/// Asks whether to approve an entry. Asks again after any other answer. The end of the input leaves
+/// the decision open.
+async fn ask(
     entry: &ServerEntry,
-    args: &TrustArgs,
     context: &Context,
     signals: &mut Signals,
 ) -> Result<TrustDecision, Failure> {
-    if args.yes {
-        return Ok(TrustDecision::Approved);
-    }
-    if args.reject {
-        return Ok(TrustDecision::Rejected);
-    }
     let question = format!(
         "{}\nApprove it? {} ",
         review::summary(entry),
@@ -281,17 +358,22 @@ async fn decide(
             .stderr_style
             .paint(Paint::Dim, "[y/N/never]")
     );
-    let answer = async {
-        // Reads the answer on a blocking thread. The thread is abandoned when a signal arrives.
-        let answer = tokio::task::spawn_blocking(move || prompt_line(&question)).await;
-        Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
-    };
-    let answer = signals.until_signal(answer).await?;
-    Ok(match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => TrustDecision::Approved,
-        "never" => TrustDecision::Rejected,
-        _ => TrustDecision::Pending,
-    })
+    for _ in 0..MAX_QUESTIONS {
+        let question = question.clone();
+        let answer = async {
+            // Reads the answer on a blocking thread. The thread is abandoned when a signal arrives.
+            let answer = tokio::task::spawn_blocking(move || prompt_line(&question)).await;
+            Ok(answer.ok().and_then(Result::ok).unwrap_or_default())
+        };
+        let answer = signals.until_signal(answer).await?;
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => return Ok(TrustDecision::Approved),
+            "never" => return Ok(TrustDecision::Rejected),
+            "" | "n" | "no" => return Ok(TrustDecision::Pending),
+            _ => {}
+        }
+    }
+    Ok(TrustDecision::Pending)
 }
 
 fn to_failure(error: &ApprovalsError, file: &ApprovalsFile) -> Failure {

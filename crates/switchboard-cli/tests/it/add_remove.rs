@@ -180,6 +180,7 @@ async fn edits_keep_comments_and_order() {
     exit 0
     --- stdout
     Removed c from the project scope: [sandbox]/project/.mcp.json:6
+    Deleted its recorded approval or rejection
     ");
     assert_eq!(fs::read_to_string(cli.project_file()).unwrap(), text);
 }

@@ -35,6 +35,7 @@ mod server_commands;
 mod server_failures;
 mod server_text;
 mod settings;
+mod setup;
 mod signals;
 mod static_output;
 mod support;

@@ -310,3 +310,45 @@ async fn settings_set_limits() {
         "{output}"
     );
 }
+
+#[tokio::test]
+async fn variables_of_settings_reach_expansion_and_children() {
+    let server = json!({
+        "command": "/bin/sh",
+        "args": ["-c", "echo \"$1 $SB_CHILD\" >seen; exit 1", "sh", "${SB_EXPANDED}"],
+    });
+    let cli = TestCli::with_servers([("ant", server.into())]);
+    let project = json!({"env": {"SB_EXPANDED": "project", "SB_CHILD": "project"}});
+    cli.sandbox
+        .write(".switchboard/settings.json", project.to_string());
+    let user = json!({"env": {"SB_EXPANDED": "settings", "SB_CHILD": "too"}});
+    cli.sandbox
+        .write_config("switchboard/settings.json", user.to_string());
+    let mut list = cli.command(&["list"]);
+    list.env("SB_EXPANDED", "shell");
+    let output = cli.run_command(list).await;
+    assert_eq!(cli.sandbox.read("seen"), "settings too\n", "{output}");
+    let ignored = "`env` is ignored in the settings of a project";
+    assert!(output.stderr.contains(ignored), "{output}");
+}
+
+#[tokio::test]
+async fn pattern_that_matches_no_tool_is_rejected() {
+    let cli = test_cli();
+    for (flag, pattern) in [
+        ("--deny", "ant__delete*"),
+        ("--allow", "ant__echo"),
+        ("--ask", "Bash"),
+    ] {
+        let output = cli
+            .run(&["call", "mcp__ant__echo", "message=hi", flag, pattern])
+            .await;
+        assert_eq!(output.code, 2, "{output}");
+        let hint = format!("did you mean {flag} mcp__{pattern}?");
+        assert!(output.stderr.contains(&hint), "{output}");
+    }
+    write_user_rules(&cli, r#"{ "tool": "ant__*", "action": "deny" }"#);
+    let output = cli.run(&["list"]).await;
+    let warning = "this rule has no effect: `ant__*` matches no MCP tool";
+    assert!(output.stderr.contains(warning), "{output}");
+}

@@ -150,6 +150,8 @@ async fn rejected_server_stays_failed() {
         exit 0
         --- stdout
         No servers are waiting for approval.
+        Rejected: ant
+        To review one again: switchboard trust ant
         ");
     assert_eq!(cli.run(&["get", "ant"]).await.code, 4);
     assert!(!cli.sandbox.project().join("started").exists());

@@ -3,6 +3,7 @@
 //! Finds members by path and computes the [`TextEdit`]s that change them. Each edit produces a new
 //! `Document`, parsed from the new text, so the spans always match.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use jsonc_parser::ast;
@@ -232,6 +233,40 @@ impl FoundMember<'_> {
             Kind::List(_) => list.container().remove(self.object.document.text(), index),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the edits that add `members` to the object that is the value of this member, and the
+    /// keys that it does not have yet. Fails if the value is not an object.
+    pub(super) fn insert_missing<'m>(
+        &self,
+        members: &'m Map<String, Json>,
+    ) -> Result<(Vec<TextEdit>, Vec<&'m str>), Box<Diagnostic>> {
+        let document = self.object.document;
+        let Kind::Object(existing) = &self.member.value.kind else {
+            let key = replace_control_chars(&self.member.key);
+            let message = format!("`{key}` must be an object");
+            let hint = Some("make it an object, or remove it");
+            return Err(document.diagnostic(self.member.value.span, message, hint));
+        };
+        let existing: HashSet<_> = existing.iter().map(|member| member.key.as_str()).collect();
+        let missing = members
+            .iter()
+            .filter(|(key, _)| !existing.contains(key.as_str()));
+        let missing: Vec<_> = missing.collect();
+        let keys: Vec<_> = missing.iter().map(|(key, _)| key.as_str()).collect();
+        if missing.is_empty() {
+            return Ok((Vec::new(), keys));
+        }
+        let (text, style) = (document.text(), &document.style);
+        let container = self.member.value.container();
+        let shape = container.shape(text, style);
+        let written = missing
+            .iter()
+            .map(|(key, value)| format::member(key, value, &shape, style));
+        let written: Vec<_> = written.collect();
+        let separator = format!(",{}", splice::space_before_item(&shape, style));
+        let edits = container.insert(text, style, &written.join(&separator));
+        Ok((edits, keys))
     }
 
     /// Returns the edits that append `value` to the member. Fails if the member is not a list.

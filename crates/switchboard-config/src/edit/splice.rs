@@ -90,11 +90,7 @@ impl Container {
         let comma = comma_after(text, last.end);
         let after = comma.map_or(last.end, |comma| comma + 1);
         let place = end_of_line_comments(text, after);
-        let before = match self.shape(text, style) {
-            Shape::Lines { indent } => format!("{}{indent}", style.newline),
-            Shape::Inline { spaced: true } => " ".to_owned(),
-            Shape::Inline { spaced: false } => String::new(),
-        };
+        let before = space_before_item(&self.shape(text, style), style);
         // Keep the file's trailing-comma style.
         match comma {
             Some(_) => vec![TextEdit::insert(place, format!("{before}{written},"))],
@@ -153,6 +149,15 @@ impl Container {
     fn is_only_content(&self, text: &str, start: usize, end: usize) -> bool {
         let close = self.span.end.saturating_sub(1);
         is_whitespace(text, self.span.start + 1, start) && is_whitespace(text, end, close)
+    }
+}
+
+/// The whitespace between a comma and the next item.
+pub(super) fn space_before_item(shape: &Shape, style: &JsonStyle) -> String {
+    match shape {
+        Shape::Lines { indent } => format!("{}{indent}", style.newline),
+        Shape::Inline { spaced: true } => " ".to_owned(),
+        Shape::Inline { spaced: false } => String::new(),
     }
 }
 

@@ -293,8 +293,16 @@ impl EntryReader {
 
     fn read_servers(&mut self, servers: &ast::Object<'_>) -> Result<Vec<RawMember>, TooDeep> {
         if let Some(first) = servers.properties.get(MAX_SERVERS) {
-            let message = format!("too many servers; only the first {MAX_SERVERS} are loaded");
-            self.fail(message, None, span_of(first.name.range()));
+            // A warning in every scope: the other entries of the source are still loaded.
+            self.problems.push(Problem {
+                severity: Severity::Warning,
+                message: format!("too many servers; only the first {MAX_SERVERS} are loaded"),
+                hint: Some(
+                    "move the others to another file, and pass it with --mcp-config".to_owned(),
+                ),
+                span: Some(span_of(first.name.range())),
+                server: None,
+            });
         }
         let mut members = UniqueMembers::default();
         for prop in servers.properties.iter().take(MAX_SERVERS) {

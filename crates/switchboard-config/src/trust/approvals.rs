@@ -86,7 +86,8 @@ impl Approvals {
         if file.is_some_and(|file| file.starts_with(&project)) {
             return ApprovalState::Unknown;
         }
-        let is_for_entry = |record: &&ApprovalRecord| is_for(record, &project, entry.name());
+        let is_for_entry =
+            |record: &&ApprovalRecord| record.key() == (project.as_path(), entry.name());
         let Some(record) = self.records.iter().find(is_for_entry) else {
             return ApprovalState::Unknown;
         };
@@ -102,8 +103,11 @@ impl Approvals {
     }
 }
 
-pub(super) fn is_for(record: &ApprovalRecord, project: &Path, server: &ServerName) -> bool {
-    record.project == project && record.server == *server
+impl ApprovalRecord {
+    /// Each project and server name has at most one record.
+    pub(super) fn key(&self) -> (&Path, &ServerName) {
+        (&self.project, &self.server)
+    }
 }
 
 fn deserialize_name<'de, D: Deserializer<'de>>(from: D) -> Result<ServerName, D::Error> {

@@ -3,6 +3,7 @@
 //! The file lies outside of every project and is writable by its owner only. Invariants: writes are
 //! atomic and serialized by a lock. An invalid file approves nothing and is never overwritten.
 
+use std::collections::HashSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::ServerEntry;
-use super::approvals::{ApprovalRecord, Approvals, Verdict, is_for};
+use super::approvals::{ApprovalRecord, Approvals, Verdict};
 use super::review::ReviewFields;
 use crate::diagnostic::{Diagnostic, Severity, SourcePos};
 use crate::locked_file::{self, TempFile, create_private_dir, follow_links, with_mode};
@@ -148,8 +149,9 @@ impl ApprovalsFile {
             .map(|entry| new_record(entry, verdict, decided_at));
         let new: Vec<_> = new.collect::<Result<_, _>>()?;
         self.change(|records| {
-            records.retain(|old| !new.iter().any(|new| is_for(old, &new.project, &new.server)));
-            records.extend(new.clone());
+            let replaced: HashSet<_> = new.iter().map(ApprovalRecord::key).collect();
+            records.retain(|old| !replaced.contains(&old.key()));
+            records.extend(new.iter().cloned());
         })
     }
 

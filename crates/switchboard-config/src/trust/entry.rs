@@ -10,7 +10,7 @@ use super::review::ReviewFields;
 use crate::diagnostic::SourcePos;
 use crate::masked_entry::MaskedEntry;
 use crate::scope::Scope;
-use crate::server::ServerConfig;
+use crate::server::{InheritEnv, ServerConfig, TransportConfig};
 use crate::server_name::ServerName;
 use crate::validate::EntryError;
 
@@ -25,6 +25,8 @@ pub struct ServerEntry {
     config: Result<ServerConfig, EntryError>,
     /// The position in the settings that disables the server.
     disabled_by: Option<SourcePos>,
+    /// How to enable the server, if the settings disable it.
+    enable_hint: Option<String>,
     /// The content that an approval covers. Set for valid entries of a project, unless only the
     /// names were loaded.
     content: Option<ApprovedContent>,
@@ -45,6 +47,7 @@ impl ServerEntry {
             masked_entry,
             config,
             disabled_by: None,
+            enable_hint: None,
             content: None,
         }
     }
@@ -98,9 +101,31 @@ impl ServerEntry {
         self.disabled_by.as_ref()
     }
 
-    /// Marks the server as disabled by the settings at `origin`.
-    pub fn set_disabled_by(&mut self, origin: SourcePos) {
+    /// Marks the server as disabled by the settings at `origin`. `hint` says how to enable it.
+    pub fn set_disabled_by(&mut self, origin: SourcePos, hint: String) {
         self.disabled_by = Some(origin);
+        self.enable_hint = Some(hint);
+    }
+
+    /// How to enable the server, if the settings disable it.
+    pub fn enable_hint(&self) -> Option<&str> {
+        self.enable_hint.as_deref()
+    }
+
+    /// Lets a stdio server inherit these variables of the host, in addition to those that its entry
+    /// allows.
+    pub fn inherit_variables(&mut self, names: &[String]) {
+        if let Ok(ServerConfig {
+            transport: TransportConfig::Stdio(stdio),
+            ..
+        }) = &mut self.config
+        {
+            match &mut stdio.inherit_env {
+                InheritEnv::All => {}
+                InheritEnv::Also(also) => also.extend_from_slice(names),
+                default @ InheritEnv::Default => *default = InheritEnv::Also(names.to_vec()),
+            }
+        }
     }
 
     /// The transport type, such as `stdio` or `http`; `None` for an invalid entry.

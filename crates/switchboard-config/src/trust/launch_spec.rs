@@ -20,6 +20,7 @@ pub struct LaunchSpec {
     pub(super) masked_entry: MaskedEntry,
     pub(super) consent: Consent,
     pub(super) disabled_by: Option<SourcePos>,
+    pub(super) enable_hint: Option<String>,
     pub(super) pinned_program: Option<PinnedProgram>,
 }
 
@@ -49,6 +50,7 @@ impl LaunchSpec {
             pinned_program: None,
             config,
             disabled_by: None,
+            enable_hint: None,
         }
     }
 
@@ -89,6 +91,11 @@ impl LaunchSpec {
     /// The position in the settings that disables the server.
     pub fn disabled_by(&self) -> Option<&SourcePos> {
         self.disabled_by.as_ref()
+    }
+
+    /// How to enable the server, if the settings disable it.
+    pub fn enable_hint(&self) -> Option<&str> {
+        self.enable_hint.as_deref()
     }
 
     /// The consent to start the server.

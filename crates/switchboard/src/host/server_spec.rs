@@ -31,7 +31,6 @@ use switchboard_config::{
 use switchboard_wire::ServerInstance;
 use switchboard_wire::mcp::{Implementation, LogLevel};
 use switchboard_wire::redact::Redactor;
-use switchboard_wire::text::quote_for_shell;
 
 use super::HostInner;
 use super::client_handler::HostClientHandler;
@@ -142,7 +141,7 @@ impl HostInner {
         let is_lazy = config.lazy || defaults.profile == Profile::Server;
         let phase = match (defaults.profile.check(config), problem) {
             _ if config.disabled => Phase::Off {
-                reason: disabled_reason(spec.name(), spec.disabled_by()),
+                reason: disabled_reason(spec.disabled_by(), spec.enable_hint()),
             },
             // The profile does not allow this entry. The process supervisor would reject it too,
             // but only when it starts a child. Failing here puts the reason into the status.
@@ -193,7 +192,7 @@ impl HostInner {
             // The status of a disabled entry is "disabled", even if it is also not approved or
             // invalid.
             _ if entry.is_disabled() => Phase::Off {
-                reason: disabled_reason(entry.name(), entry.disabled_by()),
+                reason: disabled_reason(entry.disabled_by(), entry.enable_hint()),
             },
             LaunchDecision::AwaitingApproval { reason, hint } => Phase::AwaitingApproval {
                 reason: *reason,
@@ -433,13 +432,11 @@ fn default_settings(
 }
 
 /// Says where a server was disabled. If a settings file disabled it, also says how to enable it.
-fn disabled_reason(name: &ServerName, by_settings: Option<&SourcePos>) -> String {
-    match by_settings {
-        None => "disabled in its entry".to_owned(),
-        Some(origin) => {
-            let name = quote_for_shell(name.as_str());
-            format!("disabled by {origin}; to enable it: switchboard enable {name}")
-        }
+fn disabled_reason(by_settings: Option<&SourcePos>, enable_hint: Option<&str>) -> String {
+    match (by_settings, enable_hint) {
+        (None, _) => "disabled in its entry".to_owned(),
+        (Some(origin), None) => format!("disabled by {origin}"),
+        (Some(origin), Some(hint)) => format!("disabled by {origin}; to enable it: {hint}"),
     }
 }
 

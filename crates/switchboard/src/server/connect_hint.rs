@@ -53,6 +53,9 @@ pub(super) fn client_error(error: &ConnectError) -> Option<String> {
 #[cfg(feature = "stdio")]
 fn spawn_error(error: &SpawnError) -> Option<String> {
     match error {
+        SpawnError::NotFound { command, .. } if command.contains(' ') && !command.contains('/') => {
+            Some(split_command(command))
+        }
         SpawnError::NotFound { command, searched } => Some(match searched {
             SearchedIn::Path => format!(
                 "is `{command}` installed and on the PATH? An absolute path in `command` works too"
@@ -73,4 +76,16 @@ fn spawn_error(error: &SpawnError) -> Option<String> {
         SpawnError::Changed { .. } => Some("switchboard trust".to_owned()),
         _ => None,
     }
+}
+
+/// The hint for a whole command line in the key `command`.
+#[cfg(feature = "stdio")]
+fn split_command(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let program = words.next().unwrap_or_default();
+    let args: Vec<_> = words.map(|word| format!("{word:?}")).collect();
+    format!(
+        "put the arguments into `args`: \"command\": {program:?}, \"args\": [{}]",
+        args.join(", ")
+    )
 }

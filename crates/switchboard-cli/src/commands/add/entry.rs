@@ -74,6 +74,29 @@ pub(super) fn build_entry(args: &AddArgs) -> Result<EntryDraft, Failure> {
     })
 }
 
+/// Returns what is wrong with a URL that the transport would reject when it connects. Never
+/// repeats the URL, which may contain a password.
+pub(super) fn unusable_url(entry: &Value) -> Option<EntryError> {
+    let url = entry.get("url")?.as_str()?;
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    if authority.contains("${") {
+        return None;
+    }
+    if authority.contains('@') {
+        let problem = EntryError::new("the URL contains a user name or password");
+        return Some(problem.hint("remove it, and send credentials with -H 'NAME: VALUE'"));
+    }
+    let after_host = authority.rsplit(']').next()?;
+    let (_, port) = after_host.rsplit_once(':')?;
+    let is_port = port.is_empty() || port.parse::<u16>().is_ok();
+    let problem = EntryError::new(format!(
+        "the port of the URL is not a number up to {}",
+        u16::MAX
+    ));
+    (!is_port).then(|| problem.hint("correct the port"))
+}
+
 /// Warns about headers of an `http://` URL. The host does not send headers unencrypted to another
 /// machine.
 pub(super) fn plain_http_headers_warning(entry: &Value) -> Option<EntryError> {

@@ -25,7 +25,13 @@ Searched your home directory and this project for configs of Claude Code, Claude
 VS Code, Windsurf, Codex, Gemini CLI, Zed and opencode.
 To read another file: switchboard import CLIENT --file FILE";
 
-pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], console: &Console) -> String {
+/// `skipped` is the number of planned servers that are not imported in this run.
+pub(super) fn render(
+    imported: &Imported,
+    planned: &[Planned<'_>],
+    skipped: usize,
+    console: &Console,
+) -> String {
     let mut table = Table::new(2, Overflow::Wrap);
     let mut is_empty = true;
     for file in &imported.files {
@@ -51,9 +57,13 @@ pub(super) fn render(imported: &Imported, planned: &[Planned<'_>], console: &Con
         .iter()
         .filter(|planned| matches!(planned.action, ImportAction::Add { .. }));
     let rows = table.render(console.columns, console.style);
-    match new.count() {
-        0 => format!("{rows}\nNothing to import."),
-        number => format!("{rows}\n{} to import.", format_count(number, "server")),
+    match (new.count() - skipped, skipped) {
+        (0, 0) => format!("{rows}\nNothing to import."),
+        (number, 0) => format!("{rows}\n{} to import.", format_count(number, "server")),
+        (number, skipped) => format!(
+            "{rows}\n{} to import, {skipped} from project files skipped.",
+            format_count(number, "server")
+        ),
     }
 }
 
