@@ -246,14 +246,13 @@ impl Registry {
     /// # use switchboard::{Host, registry::{RegisterError, Registry}};
     /// # fn example(host: Host) -> Result<(), RegisterError> {
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
-    /// struct Path {
-    ///     path: String,
+    /// struct Text {
+    ///     text: String,
     /// }
     ///
     /// let mut registry = Registry::new(host);
-    /// registry.register_function("line_count", "Counts the lines of a file", |file: Path| async move {
-    ///     let text = tokio::fs::read_to_string(file.path).await?;
-    ///     Ok(text.lines().count())
+    /// registry.register_function("line_count", "Counts the lines of a text", |text: Text| async move {
+    ///     Ok(text.text.lines().count())
     /// })?;
     /// # Ok(())
     /// # }
