@@ -116,7 +116,7 @@ impl StderrTail {
         }
         let text = String::from_utf8_lossy(&bytes);
         StderrOutput {
-            text: self.redactor.redact(&sanitize(&text)).to_string(),
+            text: self.redactor.redact(&sanitize(&text)),
             end: start + bytes.len() as u64,
             skipped: start.saturating_sub(position),
         }
