@@ -89,7 +89,7 @@ pub(super) fn read_tool<'a, 'w>(
         };
     }
     let dots = word.char_indices().filter(|(_, letter)| *letter == '.');
-    let split = dots.filter_map(|(at, _)| {
+    let mut split = dots.filter_map(|(at, _)| {
         let (server, tool) = (word.get(..at)?, word.get(at + 1..)?);
         let entry = entries
             .iter()
@@ -97,7 +97,7 @@ pub(super) fn read_tool<'a, 'w>(
         (!tool.is_empty()).then(|| NamedTool::new(entry, tool))
     });
     // The longest server name wins.
-    split.last().map(|tool| (tool, more)).ok_or_else(|| {
+    split.next_back().map(|tool| (tool, more)).ok_or_else(|| {
         let message =
             format!("{word:?} is not a tool name (expected mcp__server__tool or SERVER.TOOL)");
         Failure::new(Kind::UnknownTool, message)
