@@ -12,9 +12,10 @@ mod common;
 
 use std::future::IntoFuture as _;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{InMemory, child, launch, permissive};
+use common::{InMemory, child, host_with, launch, permissive};
 use serde_json::json;
 use switchboard::call::Delivery;
 use switchboard::limits::Limits;
@@ -277,4 +278,48 @@ async fn large_calls_wait_for_write_queue_space() {
     );
     assert_eq!(error.delivery(), Delivery::NotSent);
     host.shutdown().await;
+}
+
+/// The time for which a rate-limited reader would pause is far longer, because the messages have
+/// several megabytes. The clock is paused, so only such pauses let time pass.
+const WITHOUT_PAUSES: Duration = Duration::from_millis(200);
+
+#[tokio::test(start_paused = true)]
+async fn requested_progress_is_read_at_full_speed_and_delays_no_other_call() {
+    const NOTIFICATIONS: u64 = 10_000;
+    let progress = Step::Progress {
+        progress: json!(1),
+        total: None,
+        message: Some("x".repeat(500)),
+    };
+    let steps = [Step::repeat(NOTIFICATIONS, [progress]), Step::text("done")];
+    for script in [Script::legacy(), Script::modern()] {
+        let script = script
+            .tool("work")
+            .tool("echo")
+            .on("tools/call work", steps.clone());
+        let (host, server) = host_with(script).await;
+        let start_time = Instant::now();
+        let received = AtomicU64::new(0);
+        let work = host
+            .call("mcp__s__work", json!({}))
+            .on_progress(|progress| {
+                received.fetch_add(1 + progress.skipped, Ordering::Relaxed);
+            });
+        let echo = async {
+            server.wait_received("tools/call", 1).await;
+            let echo = host.call("mcp__s__echo", json!({"message": "hi"})).await;
+            (echo, start_time.elapsed())
+        };
+        let (work, (echo, echo_time)) = tokio::join!(work.into_future(), echo);
+        assert_eq!(work.unwrap().to_text(), "done");
+        assert_eq!(echo.unwrap().to_text(), "hi");
+        assert!(echo_time < WITHOUT_PAUSES, "{echo_time:?}");
+        assert!(
+            start_time.elapsed() < WITHOUT_PAUSES,
+            "{:?}",
+            start_time.elapsed()
+        );
+        assert_eq!(received.load(Ordering::Relaxed), NOTIFICATIONS);
+    }
 }

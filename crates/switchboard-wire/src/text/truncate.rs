@@ -31,6 +31,8 @@ pub fn truncate_marked(mut text: String, max_bytes: usize) -> String {
     if text.len() > max_bytes {
         text.truncate(char_prefix(&text, max_bytes).len());
         text.push_str(" [truncated]");
+        // Otherwise the text would keep the memory of its full length.
+        text.shrink_to_fit();
     }
     text
 }

@@ -29,10 +29,10 @@ cases! {
 
     s33_invalid_utf8: "response with an invalid UTF-8 byte" =>
         Case::on_work(response_containing(b"\xff"))
-            .expects(invalid_response("a content block is not valid JSON"));
+            .expects(invalid_response("a content block is not UTF-8"));
     s33_overlong_utf8: "response with an overlong UTF-8 sequence" =>
         Case::on_work(response_containing(b"\xc0\xaf"))
-            .expects(invalid_response("a content block is not valid JSON"));
+            .expects(invalid_response("a content block is not UTF-8"));
     s33_lone_surrogate: "response with a lone surrogate" =>
         Case::on_work(response_containing(br"\ud800"))
             .expects(text("cannot be shown"));

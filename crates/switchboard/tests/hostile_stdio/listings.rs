@@ -25,27 +25,27 @@ fn notes_contain(message: &'static str) -> impl Fn(&TestHost) {
     }
 }
 
-/// A server with endless pages, each with one tool of about this size. The text of the tool is its
-/// schema, or its description.
-fn endless_tools(bytes: usize, is_schema: bool) -> Case {
-    let text = "x".repeat(bytes);
-    let (description, schema) = if is_schema {
-        (String::new(), text)
-    } else {
-        (text, String::new())
-    };
-    let page = format!(
-        r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"nextCursor":"$ID","tools":[
-        {{"name":"work","inputSchema":{{"type":"object"}}}},{{"name":"echo","inputSchema":{{"type":"object"}}}},
-        {{"name":"t$ID","description":"{description}","inputSchema":{{"x":"{schema}"}}}}]}}}}"#
+/// A server with endless pages. Besides the usual tools, each page has a tool whose schema or
+/// description has this many bytes.
+fn endless_tools(bytes: u64, is_schema: bool) -> Case {
+    let before = concat!(
+        r#"{"jsonrpc":"2.0","id":$ID,"result":{"nextCursor":"$ID","tools":["#,
+        r#"{"name":"work","inputSchema":{"type":"object"}},"#,
+        r#"{"name":"pid","inputSchema":{"type":"object"}},"#,
+        r#"{"name":"echo","inputSchema":{"type":"object"}},{"name":"t$ID","#,
     );
-    let page = page.replace('\n', "");
-    let script = legacy().on("tools/list", [Step::raw(&page)]);
-    Case::new(script.on("tools/call work", [valid_response()])).expects(text_done())
-}
-
-fn text_done() -> crate::table::Expected {
-    text("right")
+    let (member, after) = if is_schema {
+        (r#""inputSchema":{"x":""#, "\"}}]}}\n")
+    } else {
+        (r#""inputSchema":{},"description":""#, "\"}]}}\n")
+    };
+    let page = [
+        Step::bytes(&format!("{before}{member}")),
+        Step::repeated_bytes("x", bytes),
+        Step::bytes(after),
+    ];
+    let script = legacy().on("tools/list", page);
+    Case::new(script.on("tools/call work", [valid_response()])).expects(text("right"))
 }
 
 cases! {
