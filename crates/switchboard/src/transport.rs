@@ -171,7 +171,8 @@ impl Transport for ServerTransport {
                 return Err(io::ErrorKind::NotConnected.into());
             }
             let message: Value = message.to_value().map_err(io::Error::other)?;
-            let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) else {
+            let method = message.get("method").and_then(Value::as_str);
+            let (Some(id), Some(method)) = (message.get("id"), method) else {
                 return Ok(());
             };
             let request = RawRequest {
@@ -179,7 +180,7 @@ impl Transport for ServerTransport {
                 server: self.server.clone(),
                 id: id.clone(),
                 method: method.to_owned(),
-                params: message["params"].clone(),
+                params: message.get("params").cloned().unwrap_or_default(),
             };
             let (responses, session) = (self.responses.clone(), self.session());
             self.host.state().tasks.spawn(async move {
@@ -286,7 +287,8 @@ impl RawRequest {
     }
 
     async fn call_tool(&self) -> Result<Value, Value> {
-        let name = self.params["name"].as_str().unwrap_or_default();
+        let name = self.params.get("name").and_then(Value::as_str);
+        let name = name.unwrap_or_default();
         let id = ToolId::new(self.server.clone(), name);
         let catalog = self.host.catalog();
         let Some(tool) = catalog.tools().iter().find(|tool| tool.id == id) else {
@@ -296,7 +298,7 @@ impl RawRequest {
                 message,
             )));
         };
-        let arguments = &self.params["arguments"];
+        let arguments = self.params.get("arguments").unwrap_or(&Value::Null);
         match self.host.call(tool.wire_name.as_str(), arguments).await {
             Ok(output) => Ok(call_result(output)),
             Err(CallError::ErrorResponse { error, .. }) => Err(error_value(&error)),
@@ -332,11 +334,14 @@ fn call_result(output: Output) -> Value {
         block => json!(block),
     });
     let content: Vec<_> = content.collect();
-    let mut result = json!({"content": content, "isError": output.is_error});
-    if let Some(structured) = output.structured {
-        result["structuredContent"] = json!(structured);
+    let result = json!({"content": content, "isError": output.is_error});
+    match (result, output.structured) {
+        (Value::Object(mut result), Some(structured)) => {
+            result.insert("structuredContent".to_owned(), json!(structured));
+            Value::Object(result)
+        }
+        (result, _) => result,
     }
-    result
 }
 
 fn error_value(error: &ErrorObject) -> Value {

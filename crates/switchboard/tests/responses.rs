@@ -255,11 +255,14 @@ async fn error_without_id_fails_a_sole_call() {
     );
 }
 
+/// How many messages wait for the server or for the test. No test has as many.
+const MAX_MESSAGES: usize = 64;
+
 /// A server of version 2025-03-26 that responds to `initialize` and `tools/list`. It passes the
 /// other requests to the test, and writes the bytes that the test sends.
 struct ManualServer {
-    requests: mpsc::UnboundedSender<Value>,
-    output: Arc<Mutex<mpsc::UnboundedReceiver<String>>>,
+    requests: mpsc::Sender<Value>,
+    output: Arc<Mutex<mpsc::Receiver<String>>>,
 }
 
 impl Connector for ManualServer {
@@ -276,7 +279,7 @@ impl Connector for ManualServer {
                     Ok(Some(line)) = lines.next_line() => {
                         let request: Value = serde_json::from_str(&line).unwrap();
                         manual_response(&request).or_else(|| {
-                            let _ = requests.send(request);
+                            let _ = requests.try_send(request);
                             None
                         })
                     }
@@ -314,14 +317,14 @@ fn manual_response(request: &Value) -> Option<String> {
 /// A host with a [`ManualServer`], the requests that the server received, and its output.
 struct ManualHost {
     host: Host,
-    requests: mpsc::UnboundedReceiver<Value>,
-    output: mpsc::UnboundedSender<String>,
+    requests: mpsc::Receiver<Value>,
+    output: mpsc::Sender<String>,
 }
 
 impl ManualHost {
     async fn start() -> Self {
-        let (requests, received) = mpsc::unbounded_channel();
-        let (output, written) = mpsc::unbounded_channel();
+        let (requests, received) = mpsc::channel(MAX_MESSAGES);
+        let (output, written) = mpsc::channel(MAX_MESSAGES);
         let server = ManualServer {
             requests,
             output: Arc::new(Mutex::new(written)),
@@ -378,9 +381,12 @@ async fn notification_behind_a_response_does_not_overtake_it() {
     });
     // In one write, so that the client reads both messages together.
     let both = format!("{}\n{progress}\n", text_response(&first));
-    manual.output.send(both).unwrap();
+    manual.output.try_send(both).unwrap();
     assert_eq!(one.await.unwrap().to_text(), "done");
-    manual.output.send(text_response(&second) + "\n").unwrap();
+    manual
+        .output
+        .try_send(text_response(&second) + "\n")
+        .unwrap();
     assert_eq!(two.await.unwrap().to_text(), "done");
     assert_eq!(*order.lock().unwrap(), ["response", "progress"]);
 }
@@ -394,8 +400,8 @@ async fn empty_batches_are_charged_to_the_rate_limit() {
     let flood = async {
         let request = manual.next_call().await;
         // Four mebibytes of empty batches, one of which the token bucket holds.
-        output.send("[]\n".repeat(4 * 1024 * 1024 / 3)).unwrap();
-        output.send(text_response(&request) + "\n").unwrap();
+        output.try_send("[]\n".repeat(4 * 1024 * 1024 / 3)).unwrap();
+        output.try_send(text_response(&request) + "\n").unwrap();
     };
     let (one, ()) = tokio::join!(one, flood);
     assert_eq!(one.unwrap().to_text(), "done");
@@ -434,7 +440,7 @@ async fn timeout_says_what_the_server_sent_instead_of_a_response() {
             .into_future();
         let respond = async {
             manual.next_call().await;
-            manual.output.send(output.clone()).unwrap();
+            manual.output.try_send(output.clone()).unwrap();
         };
         let (outcome, ()) = tokio::join!(call, respond);
         let error = outcome.unwrap_err();

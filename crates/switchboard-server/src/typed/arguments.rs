@@ -48,12 +48,20 @@ fn make_whole_floats_integers(value: &mut Value) -> bool {
             *value = integer.into();
             true
         }
-        Value::Array(items) => items.iter_mut().fold(false, |changed, item| {
-            make_whole_floats_integers(item) || changed
-        }),
-        Value::Object(members) => members.values_mut().fold(false, |changed, member| {
-            make_whole_floats_integers(member) || changed
-        }),
+        Value::Array(items) => {
+            let mut has_changed = false;
+            for item in items {
+                has_changed |= make_whole_floats_integers(item);
+            }
+            has_changed
+        }
+        Value::Object(members) => {
+            let mut has_changed = false;
+            for member in members.values_mut() {
+                has_changed |= make_whole_floats_integers(member);
+            }
+            has_changed
+        }
         _ => false,
     }
 }

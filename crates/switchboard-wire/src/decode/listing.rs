@@ -201,9 +201,7 @@ pub fn tool(
     tool.title = fields.title(raw.title);
     tool.description = fields.description(raw.description);
     tool.output_schema = fields.json("outputSchema", raw.output_schema.map(RawValue::get));
-    tool.task_support = raw
-        .execution
-        .map_or(TaskSupport::Forbidden, |execution| task_support(execution));
+    tool.task_support = raw.execution.map_or(TaskSupport::Forbidden, task_support);
     tool.meta = fields.json("_meta", raw.meta.map(RawValue::get));
     Ok(tool)
 }

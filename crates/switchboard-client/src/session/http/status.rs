@@ -66,9 +66,7 @@ pub(super) async fn read(
     });
     if let Some(wait) = retry_after {
         let wait = truncate_to_millis(wait);
-        message.push_str(&format!(
-            "; it asks to wait {wait:?} before the next request"
-        ));
+        message = format!("{message}; it asks to wait {wait:?} before the next request");
     }
     RequestError::Transport(TransportFailure {
         delivery: if status.is_server_error() {
