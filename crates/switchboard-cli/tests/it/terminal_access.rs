@@ -34,7 +34,7 @@ async fn server_cannot_answer_question_of_host() {
     let config = json!({"mcpServers": {"ant": server}});
     cli.sandbox.write(".mcp.json", config.to_string());
     let mut terminal = cli.start_in_terminal(&["call", "mcp__ant__echo", "message=hi"]);
-    terminal.wait_for("Allow this call? [y]es, [a]lways, [N]o ");
+    terminal.wait_for("Allow this call? ");
     let attempts = || std::fs::read_to_string(cli.sandbox.project().join("attempts"));
     let count = || attempts().unwrap_or_default().lines().count();
     let at_question = count();
