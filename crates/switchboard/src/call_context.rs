@@ -29,7 +29,7 @@ pub struct CallContext {
     /// idle timeout does not apply then.
     pub timeout: Option<Duration>,
     /// A W3C `traceparent` value that is sent to the server with the call.
-    pub traceparent: Option<String>,
+    pub traceparent: Option<Arc<str>>,
 }
 
 impl CallContext {
@@ -67,7 +67,7 @@ impl CallContext {
     }
 
     /// Sets a W3C `traceparent` value that is sent to the server with the call.
-    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+    pub fn traceparent(mut self, traceparent: impl Into<Arc<str>>) -> Self {
         self.traceparent = Some(traceparent.into());
         self
     }

@@ -102,7 +102,8 @@ fn try_blocks(sandbox: &Sandbox) {
     let linked = call("get-resource-links", json!({"count": 2}));
     let links = linked["content"].as_array().unwrap().iter();
     let links: Vec<_> = links
-        .filter_map(|block| block["raw"]["uri"].as_str())
+        .filter(|block| block["type"] == "resource_link")
+        .filter_map(|block| block["uri"].as_str())
         .collect();
     assert_eq!(links.len(), 2, "{linked:#}");
     for link in links {

@@ -122,7 +122,7 @@ async fn sampling_has_its_own_limit() {
         let host = start_host(builder, &server).await;
         let response = crate::scripted_interaction::call_ask(era, &host, &server).await;
         let text = response["error"].to_string();
-        assert!(text.contains("samplings_per_minute"), "{text}");
+        assert!(text.contains("samplingsPerMinute"), "{text}");
         assert_eq!(interaction.samplings(), []);
     }
 }
