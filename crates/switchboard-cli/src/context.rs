@@ -23,19 +23,19 @@ use switchboard_config::{
 };
 
 use crate::args::{GlobalArgs, RuleArg};
+use crate::charset::Charset;
 use crate::engine_settings;
 use crate::failure::{Failure, Kind};
 use crate::find_program;
 use crate::private_file::create_private;
 use crate::process_env::{ProcessEnv, find_base_dirs, sources};
 use crate::process_guard::ProcessGuard;
-use crate::render::charset::Charset;
 use crate::render::style::Style;
-use crate::render::text::quote_for_shell;
 use crate::render::{Console, Format, Verbosity};
 use crate::server_cache::FileServerCache;
 use crate::terminal::Terminal;
 use crate::trace::TraceFile;
+use switchboard::content::quote_for_shell;
 
 /// Environment, flags, directories and shared resources of one run of the program.
 #[derive(Debug)]

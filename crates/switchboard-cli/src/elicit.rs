@@ -17,7 +17,7 @@ use switchboard::content::for_terminal;
 use switchboard::elicitation::{ElicitMode, ElicitResponse, Elicitation};
 
 use crate::browser::Browser;
-use crate::render::charset::Charset;
+use crate::charset::Charset;
 use crate::render::server_text::quote;
 use crate::render::style::{Paint, Style};
 use crate::render::text::wrap;

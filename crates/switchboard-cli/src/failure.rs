@@ -14,7 +14,7 @@ use switchboard::watch::WatchError;
 use switchboard::{CallError, StartError};
 use switchboard_config::{Diagnostic, EditError};
 
-use crate::render::text::quote_for_shell;
+use switchboard::content::quote_for_shell;
 
 /// The exit codes of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 mod always_allow;
 mod args;
 mod browser;
+mod charset;
 mod commands;
 mod completion;
 mod completion_candidates;

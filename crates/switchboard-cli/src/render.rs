@@ -3,7 +3,6 @@
 //! Invariant: text from servers and files is sanitized before it reaches a terminal. If stdout is
 //! closed, no error is printed; only the exit code reports it.
 
-pub(crate) mod charset;
 pub(crate) mod diagnostic;
 pub(crate) mod json;
 pub(crate) mod progress;
@@ -18,9 +17,10 @@ use std::io::{self, Write};
 
 use switchboard_config::{Diagnostic, Severity};
 
+use crate::charset::Charset;
 use crate::failure::{Failure, Kind};
 use crate::terminal::Terminal;
-use charset::Charset;
+
 use style::{Paint, Style};
 pub(crate) use time::{format_duration, utc_date, utc_timestamp};
 

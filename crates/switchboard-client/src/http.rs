@@ -4,9 +4,9 @@
 //! gives up by dropping the future, which closes the connection.
 //!
 //! Invariants: apart from redirects, a request is sent at most once. It is tried on another
-//! connection only if hyper returned it unsent. A request with [`Redirects::Return`] is not
-//! redirected. Credentials are sent only to the origin of the
-//! server, and over unencrypted http only to a loopback host.
+//! connection only if hyper returned it unsent. A request with `Redirects::Return` is not
+//! redirected. Credentials are sent only to the origin of the server, and over unencrypted http only
+//! to a loopback host.
 
 mod body;
 mod connect;

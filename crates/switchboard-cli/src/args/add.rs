@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use switchboard_config::Scope;
 
-use crate::render::text::quote_for_shell;
+use switchboard::content::quote_for_shell;
 
 /// Two usage lines: the one that clap generates would allow a URL and a command together.
 pub(super) const ADD_USAGE: &str = "\

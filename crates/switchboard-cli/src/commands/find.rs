@@ -13,7 +13,7 @@ use super::tool_name::{NamedTool, read_tool};
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Failure, Kind};
 use crate::render::Console;
-use crate::render::text::quote_for_shell;
+use switchboard::content::quote_for_shell;
 
 /// The hint for a name that cannot be found because the config has no servers.
 pub(super) const NO_SERVERS_HINT: &str = "no servers configured; add one with `switchboard add`";

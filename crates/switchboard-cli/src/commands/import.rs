@@ -20,9 +20,9 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::permission_prompt::prompt_line;
 use crate::render::style::Paint;
-use crate::render::text::quote_for_shell;
 use crate::render::{Console, format_count};
 use crate::signals::Signals;
+use switchboard::content::quote_for_shell;
 
 /// A server that was written to a scope's file.
 struct ImportedServer {

@@ -22,10 +22,10 @@ use crate::failure::{Exit, Failure, Kind};
 use crate::render::progress::ProgressLine;
 use crate::render::server_text::quote_message;
 use crate::render::style::Paint;
-use crate::render::text::quote_for_shell;
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
+use switchboard::content::quote_for_shell;
 
 pub(crate) async fn run(
     args: &PromptArgs,

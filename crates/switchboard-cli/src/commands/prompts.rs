@@ -12,9 +12,9 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
-use crate::render::text::quote_for_shell;
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
+use switchboard::content::quote_for_shell;
 
 pub(crate) async fn run(
     args: &PromptsArgs,

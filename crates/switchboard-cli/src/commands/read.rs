@@ -21,12 +21,12 @@ use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::progress::ProgressLine;
 use crate::render::text;
-use crate::render::text::quote_for_shell;
 use crate::signals::Signals;
 use crate::tool_arguments::parse_text_pairs;
 use output::{
     has_valid_content, multi_part_error, print_resource, single_part, write_part, writes_to_pipe,
 };
+use switchboard::content::quote_for_shell;
 
 pub(crate) async fn run(
     args: &ReadArgs,

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::render::json;
 use crate::render::style::Paint;
-use crate::render::text::quote_for_shell;
+use switchboard::content::quote_for_shell;
 
 pub(crate) fn run(args: &RemoveArgs, context: &Context) -> Result<Exit, Failure> {
     let entries = scope_files::entries_named(&args.name, context);

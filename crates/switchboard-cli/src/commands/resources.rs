@@ -11,9 +11,9 @@ use crate::failure::{Exit, Failure};
 use crate::render::server_text::short_field;
 use crate::render::style::Paint;
 use crate::render::table::{Cell, Overflow, Table};
-use crate::render::text::quote_for_shell;
 use crate::render::{Console, format_count, json, text};
 use crate::signals::Signals;
+use switchboard::content::quote_for_shell;
 
 /// Maximum columns of a URI. A longer one would make the whole table as wide.
 const MAX_URI_COLUMNS: usize = 500;

@@ -13,7 +13,7 @@ use switchboard_config::{ServerEntry, nearest};
 use super::find::NO_SERVERS_HINT;
 use crate::context::LoadedServers;
 use crate::failure::{Failure, Kind};
-use crate::render::text::quote_for_shell;
+use switchboard::content::quote_for_shell;
 
 /// A tool of a configured server, as named on the command line. The server may not have it.
 #[derive(Debug)]

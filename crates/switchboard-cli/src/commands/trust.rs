@@ -22,9 +22,9 @@ use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure, Kind};
 use crate::permission_prompt::prompt_line;
 use crate::render::style::Paint;
-use crate::render::text::quote_for_shell;
 use crate::render::{Console, json, print_stderr, utc_date};
 use crate::signals::Signals;
+use switchboard::content::quote_for_shell;
 
 /// How often one question is repeated.
 const MAX_QUESTIONS: usize = 5;

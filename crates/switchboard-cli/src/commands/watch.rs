@@ -22,12 +22,12 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
 use crate::permission_prompt::PermissionPrompt;
 use crate::render::style::Paint;
-use crate::render::text::quote_for_shell;
 use crate::render::utc_timestamp;
 use crate::render::{Console, json, text};
 use crate::signals::Signals;
 use crate::tool_arguments::{ArgumentInput, parse};
 use crate::tool_schema::ToolSchema;
+use switchboard::content::quote_for_shell;
 
 /// What to watch: a resource URI, or a tool name with its arguments.
 enum TargetArgs<'a> {

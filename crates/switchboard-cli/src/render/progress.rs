@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use switchboard::content::for_terminal;
 use switchboard::mcp::Progress;
 
-use super::charset::Charset;
 use super::style::Style;
 use super::text::truncate;
 use super::{Console, Verbosity, print_stderr};
+use crate::charset::Charset;
 
 const TICK: Duration = Duration::from_millis(100);
 

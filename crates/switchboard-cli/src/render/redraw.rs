@@ -3,9 +3,9 @@
 //! Invariant: the text never takes more rows than the terminal has, because rows that scrolled away
 //! cannot be overwritten.
 
-use super::charset::Charset;
 use super::text::width;
 use super::{StdoutState, print};
+use crate::charset::Charset;
 use crate::failure::Failure;
 
 /// Remembers what was drawn last, to overwrite it with the next text.

@@ -11,7 +11,7 @@ use switchboard::content::{fit, for_terminal, sanitize};
 use switchboard_config::MaskedEntry;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::charset::Charset;
+use crate::charset::Charset;
 
 /// The width of a text on a terminal.
 pub(crate) fn width(text: &str) -> usize {

@@ -14,7 +14,7 @@ use rustix::termios::{
 };
 use tokio::task::JoinHandle;
 
-use crate::render::charset::Charset;
+use crate::charset::Charset;
 
 /// The byte that a terminal sends for Ctrl-C.
 const CTRL_C: u8 = 3;

@@ -8,7 +8,7 @@ use switchboard_config::{EntryError, ServerName};
 
 use crate::args::{AddArgs, Transport};
 use crate::failure::Failure;
-use crate::render::text::quote_for_shell;
+use switchboard::content::quote_for_shell;
 
 /// A server entry without the values that are still to be read from stdin.
 #[derive(Debug)]
