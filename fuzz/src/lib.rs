@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use switchboard_wire::jsonrpc::{self, Message, Outcome, ParsedLine, RawResult, ResponseId};
 use switchboard_wire::limits::FieldLimits;
-use switchboard_wire::lines::{Line, LineReader, Unterminated};
+use switchboard_wire::lines::{Line, LineSplitter, Unterminated};
 use switchboard_wire::mcp::{CallToolResult, Json};
 use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::sse::{SseItem, SseParser};
@@ -51,7 +51,7 @@ pub struct SplitStream {
 
 /// Splits a stream that arrives in these pieces into lines of at most `limit` bytes.
 pub fn split_lines<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limit: usize) -> SplitStream {
-    let mut reader = LineReader::new(limit, &MemoryBudget::new(usize::MAX));
+    let mut reader = LineSplitter::new(limit, &MemoryBudget::new(usize::MAX));
     let mut split = SplitStream {
         lines: Vec::new(),
         is_unterminated: false,

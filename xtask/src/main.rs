@@ -4,7 +4,7 @@
 //! shipped or needed to build the crates.
 
 mod build_all_targets;
-mod check;
+
 mod conformance;
 mod demo_svg;
 mod dist;
@@ -13,6 +13,7 @@ mod fuzz;
 mod generated_docs;
 mod invariants;
 mod module_cycles;
+mod static_checks;
 mod steps;
 mod stress;
 mod test;
@@ -133,11 +134,11 @@ fn owned(words: &[&str]) -> Vec<String> {
 fn run_task(task: Task) -> Result<(), Failure> {
     let mut steps = Steps::in_workspace()?;
     match task {
-        Task::Check => check::run(&mut steps),
+        Task::Check => static_checks::run(&mut steps),
         Task::Cycles => module_cycles::check(&mut steps),
         Task::Test { runner_args } => test::run(&mut steps, Profile::Default, &runner_args),
         Task::Ci => {
-            let outcome = check::run(&mut steps)
+            let outcome = static_checks::run(&mut steps)
                 .and_then(|()| fuzz::run(&mut steps, &FuzzPlan::all(fuzz::CI_SECONDS)))
                 .and_then(|()| test::run(&mut steps, Profile::Ci, &[]));
             steps.summarize("ci", &outcome);

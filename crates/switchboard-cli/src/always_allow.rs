@@ -14,7 +14,7 @@ use crate::render::text::path_on_one_line;
 
 /// A settings file that an allow rule can be saved to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RuleFile {
+pub(crate) struct OwnSettingsFile {
     pub(crate) scope: RuleScope,
     file: PathBuf,
 }
@@ -28,10 +28,10 @@ pub(crate) struct SavedRule {
 }
 
 /// The settings files that an allow rule can be saved to: local scope first, then user scope.
-pub(crate) fn rule_files(paths: &ScopePaths) -> Vec<RuleFile> {
+pub(crate) fn own_settings_files(paths: &ScopePaths) -> Vec<OwnSettingsFile> {
     let rule_file = |(rule_scope, scope): (RuleScope, Scope)| {
         let file = paths.settings_file(scope)?;
-        Some(RuleFile {
+        Some(OwnSettingsFile {
             scope: rule_scope,
             file,
         })
@@ -45,7 +45,7 @@ pub(crate) fn rule_files(paths: &ScopePaths) -> Vec<RuleFile> {
     .collect()
 }
 
-impl RuleFile {
+impl OwnSettingsFile {
     /// Whether an allow rule in this file takes precedence over `asked`, the decision to ask the
     /// user.
     pub(crate) fn overrides(&self, asked: &Decision) -> bool {

@@ -180,7 +180,7 @@ enum Command {
     /// Starts the server, asks it for its log messages and prints what it writes until half
     /// a second after it is ready.
     Logs(WithGlobals<LogsArgs>),
-    /// Start a server anew and report changes
+    /// Forget what is cached of a server, start it and report changes
     ///
     /// Forgets the cached protocol era and tools of the server, then starts it.
     Restart(WithGlobals<GetArgs>),

@@ -12,7 +12,7 @@ use switchboard::content::for_terminal;
 use switchboard::mcp::ToolAnnotations;
 use switchboard::permission::{PermissionRequest, PermissionResponse, RuleScope};
 
-use crate::always_allow::{RuleFile, pattern};
+use crate::always_allow::{OwnSettingsFile, pattern};
 use crate::render::Console;
 use crate::render::style::{Paint, Style};
 use crate::terminal::{LineInput, Terminal, Typed};
@@ -33,12 +33,12 @@ pub(crate) struct PermissionPrompt {
     responder: Responder,
     terminal: Terminal,
     /// The settings files that the answer "always" can save an allow rule to.
-    rule_files: Vec<RuleFile>,
+    rule_files: Vec<OwnSettingsFile>,
 }
 
 impl PermissionPrompt {
     /// If `yes` is true, every question is answered with yes.
-    pub(crate) fn new(console: &Console, yes: bool, rule_files: Vec<RuleFile>) -> Self {
+    pub(crate) fn new(console: &Console, yes: bool, rule_files: Vec<OwnSettingsFile>) -> Self {
         let responder = match yes {
             true => Responder::AlwaysYes,
             false if console.can_ask => Responder::Terminal(console.stderr_style),
@@ -68,7 +68,7 @@ impl PermissionPrompt {
 
     fn build_form(&self, request: &PermissionRequest, style: Style) -> PermissionForm {
         let pattern = pattern(&request.tool);
-        let is_useful = |file: &&RuleFile| file.overrides(&request.decision);
+        let is_useful = |file: &&OwnSettingsFile| file.overrides(&request.decision);
         let rule_files = self.rule_files.iter().filter(is_useful).cloned();
         PermissionForm {
             text: render_question(request, style),
@@ -87,7 +87,7 @@ struct PermissionForm {
     pattern: String,
     /// The settings files in which the allow rule would take effect. If empty, "always" is not
     /// offered.
-    rule_files: Vec<RuleFile>,
+    rule_files: Vec<OwnSettingsFile>,
     style: Style,
 }
 
@@ -135,7 +135,10 @@ impl PermissionForm {
     }
 
     /// Asks which file to save the allow rule to. `None` means that the call is denied.
-    async fn choose_rule_file(&self, input: &mut LineInput) -> io::Result<Option<&RuleFile>> {
+    async fn choose_rule_file(
+        &self,
+        input: &mut LineInput,
+    ) -> io::Result<Option<&OwnSettingsFile>> {
         let [only] = self.rule_files.as_slice() else {
             let choices = self
                 .style

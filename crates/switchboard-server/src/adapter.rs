@@ -12,8 +12,8 @@ mod dispatch;
 mod in_flight;
 mod jsonrpc;
 mod notifications;
+mod server_input_queue;
 mod stream;
-mod write_queue;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

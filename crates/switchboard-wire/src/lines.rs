@@ -1,6 +1,6 @@
 //! Splits a byte stream into lines of bounded length.
 //!
-//! [`LineReader`] does no I/O: the caller appends bytes to its buffer and takes lines out. A long
+//! [`LineSplitter`] does no I/O: the caller appends bytes to its buffer and takes lines out. A long
 //! line stays in several chunks, which the caller joins on a blocking thread. A line over the size
 //! limit or over the memory budget is discarded as it arrives; only the id of the request that it
 //! responds to is kept.
@@ -78,7 +78,7 @@ impl ChunkedLine {
 
 /// Splits a byte stream into lines.
 #[derive(Debug)]
-pub struct LineReader {
+pub struct LineSplitter {
     /// The chunks of the current line that were moved out of `buffer`, because the line is long.
     line_start: ChunkedLine,
     /// The rest of the current line, and the bytes after it.
@@ -121,7 +121,7 @@ impl DiscardingLine {
     }
 }
 
-impl LineReader {
+impl LineSplitter {
     /// Reads lines of at most `limit` bytes.
     pub fn new(limit: usize, budget: &MemoryBudget) -> Self {
         Self {
@@ -291,11 +291,11 @@ mod tests {
         Discarded(Option<u64>, DiscardReason),
     }
 
-    fn lines(limit: usize) -> LineReader {
-        LineReader::new(limit, &MemoryBudget::new(1_000_000))
+    fn lines(limit: usize) -> LineSplitter {
+        LineSplitter::new(limit, &MemoryBudget::new(1_000_000))
     }
 
-    fn next(lines: &mut LineReader) -> Result<Option<TestLine>, Unterminated> {
+    fn next(lines: &mut LineSplitter) -> Result<Option<TestLine>, Unterminated> {
         let line = lines.next_line()?;
         Ok(line.map(|line| match line {
             Line::Complete(line, _) => TestLine::Complete(line),
@@ -308,7 +308,7 @@ mod tests {
         all_of(&mut lines(limit), chunks)
     }
 
-    fn all_of(lines: &mut LineReader, chunks: &[&[u8]]) -> Vec<TestLine> {
+    fn all_of(lines: &mut LineSplitter, chunks: &[&[u8]]) -> Vec<TestLine> {
         let mut found = Vec::new();
         for chunk in chunks {
             lines.read_buffer().extend_from_slice(chunk);
@@ -333,7 +333,7 @@ mod tests {
         let mut other = None;
         assert!(budget.grow(&mut other, 150_000));
         let large = format!(r#"{{"id":7,"result":"{}"}}"#, "x".repeat(100_000));
-        let mut lines = LineReader::new(1_000_000, &budget);
+        let mut lines = LineSplitter::new(1_000_000, &budget);
         let (one, two) = large.as_bytes().split_at(70_000);
         let seen = all_of(&mut lines, &[one, two, b"\nok\n"]);
         assert_eq!(
@@ -400,7 +400,7 @@ mod tests {
         let digits = b"0123456789".iter().copied().cycle();
         let long: Vec<u8> = digits.take(length).collect();
         let text = [&long, b"\nnext\n".as_slice(), &long].concat();
-        let mut lines = LineReader::new(
+        let mut lines = LineSplitter::new(
             3 * LARGE_MESSAGE_BYTES,
             &MemoryBudget::new(8 * LARGE_MESSAGE_BYTES),
         );

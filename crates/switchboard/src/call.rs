@@ -4,12 +4,12 @@
 //! checks the arguments and the permission, sends the request and renders the result. Invariant:
 //! dropping the future of a [`Call`] cancels the request.
 
-mod approval;
 pub(crate) mod batch;
 mod delivery;
 mod error;
 mod pipeline;
 mod resolve;
+mod watch_approval;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,10 +19,10 @@ use serde_json::{Map, Value};
 use switchboard_wire::BoxFuture;
 use switchboard_wire::mcp::Progress;
 
-pub(crate) use approval::RememberedApproval;
 pub(crate) use error::join_violations;
 pub use error::{CallError, TimeoutKind};
 pub use switchboard_wire::{InvalidMessage, Violation};
+pub(crate) use watch_approval::WatchApproval;
 
 pub use crate::call_context::{CallContext, CallOrigin, ServerSelection};
 pub use switchboard_client::Delivery;
@@ -85,12 +85,12 @@ enum CallMode<'h> {
     WithProgress(OnProgress<'h>),
     /// One poll of a watch. All polls of a watch share the user's answer, so that the user is not
     /// asked for each poll. The result is neither truncated nor stored.
-    Poll(&'h RememberedApproval),
+    Poll(&'h WatchApproval),
 }
 
 impl<'h> CallMode<'h> {
     /// Returns the approval that all polls of a watch share. `None` if the call is not a poll.
-    fn remembered_approval(&self) -> Option<&'h RememberedApproval> {
+    fn remembered_approval(&self) -> Option<&'h WatchApproval> {
         match self {
             Self::Poll(approval) => Some(approval),
             Self::Plain | Self::WithProgress(_) => None,
@@ -114,7 +114,7 @@ impl<'h> Call<'h> {
     }
 
     /// Turns the call into a poll of the watch that owns `approval`.
-    pub(crate) fn for_watch(mut self, approval: &'h RememberedApproval) -> Self {
+    pub(crate) fn for_watch(mut self, approval: &'h WatchApproval) -> Self {
         self.mode = CallMode::Poll(approval);
         self
     }

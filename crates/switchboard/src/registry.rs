@@ -137,7 +137,7 @@ fn mcp_tools(host: &Host, context: &CallContext) -> Vec<ToolSpec> {
         let selected = tools.filter(|tool| context.servers.contains(&tool.id.server));
         return selected.map(|tool| mcp_tool(tool)).collect();
     }
-    // Some servers have a session of this principal, with a catalog of its own.
+    // Some servers have a separate session for this principal, with a separate catalog.
     let servers = host.state().servers_in_order();
     let names = servers.iter().map(|server| &server.settings().name);
     let mut specs = Vec::new();

@@ -222,7 +222,7 @@ impl ServerHandle {
         }
     }
 
-    /// Whether this principal has a session of its own.
+    /// Whether this principal has a separate session.
     pub(crate) fn is_separate_for(&self, principal: &Principal) -> bool {
         self.principals.is_some() && *principal != Principal::default()
     }

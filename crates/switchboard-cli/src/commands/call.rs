@@ -22,7 +22,7 @@ use switchboard_config::{Scope, ServerName, nearest};
 use super::find::{find_named_tool, find_tool, require_launchable};
 use super::output_file::OutputFile;
 use super::run_host::{LazyServers, run_with_host, start_servers};
-use crate::always_allow::rule_files;
+use crate::always_allow::own_settings_files;
 use crate::args::CallArgs;
 use crate::context::{Context, LoadedServers};
 use crate::engine_settings::{self, CALL_TIMEOUT_VAR, settings_error};
@@ -61,7 +61,11 @@ pub(crate) async fn run(
         input => input,
     };
     let console = &context.console;
-    let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.scope_paths()));
+    let ask = PermissionPrompt::new(
+        console,
+        args.yes,
+        own_settings_files(&context.scope_paths()),
+    );
     let entries = vec![entry.clone()];
     let host = context.one_shot_host_with_prompt(&servers, entries.clone(), ask);
     let in_flight = AtomicBool::new(false);

@@ -15,7 +15,7 @@ use super::find::{
     NO_SERVERS_HINT, find_server, require_launchable, server_named, unavailable_error,
 };
 use super::run_host::{LazyServers, run_with_host, start_servers, wait_until_started};
-use crate::always_allow::rule_files;
+use crate::always_allow::own_settings_files;
 use crate::context::{Context, LoadedServers};
 use crate::failure::{Exit, Failure};
 use crate::permission_prompt::PermissionPrompt;
@@ -132,7 +132,7 @@ pub(super) async fn run_with_server<T>(
 ) -> Result<T, Failure> {
     require_launchable(entry, servers, context)?;
     let console = &context.console;
-    let ask = PermissionPrompt::new(console, false, rule_files(&context.scope_paths()));
+    let ask = PermissionPrompt::new(console, false, own_settings_files(&context.scope_paths()));
     let host = context.one_shot_host_with_prompt(servers, vec![entry.clone()], ask);
     run_with_host(host, signals, context, async |host| {
         wait_until_started(host, console).await;

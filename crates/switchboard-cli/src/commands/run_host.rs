@@ -70,8 +70,8 @@ async fn report_rate_limits(mut events: Events, console: &Console) -> Infallible
     std::future::pending().await
 }
 
-/// Waits until every server that starts with the host has connected or failed. Meanwhile shows
-/// which servers are still starting.
+/// Waits until every server that starts with the host has connected or failed, and
+/// shows which servers are still starting.
 pub(super) async fn wait_until_started(host: &Host, console: &Console) {
     let line = ProgressLine::start(console, "");
     let all_ready = host.wait_for(Readiness::Settled);

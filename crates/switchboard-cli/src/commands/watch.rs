@@ -16,7 +16,7 @@ use super::call::{coerce_arguments, read_stdin, require_usable_settings};
 use super::find::{find_server, find_tool, require_launchable, server_named, unavailable_error};
 use super::run_host::{LazyServers, run_with_host, start_servers};
 use super::tool_name::NamedTool;
-use crate::always_allow::rule_files;
+use crate::always_allow::own_settings_files;
 use crate::args::WatchArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Kind};
@@ -49,7 +49,11 @@ pub(crate) async fn run(
     if let TargetArgs::Tool(_, given @ ArgumentInput::Stdin) = &mut target {
         *given = ArgumentInput::Object(signals.until_signal(read_stdin()).await?);
     }
-    let ask = PermissionPrompt::new(console, args.yes, rule_files(&context.scope_paths()));
+    let ask = PermissionPrompt::new(
+        console,
+        args.yes,
+        own_settings_files(&context.scope_paths()),
+    );
     let entries = vec![entry.clone()];
     let interaction = context.interaction(&entries, Some(ask));
     let host = context.long_running_host(&servers, entries);

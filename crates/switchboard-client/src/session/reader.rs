@@ -21,7 +21,7 @@ use crate::rate_limit::RateLimiter;
 use crate::wire_tap::Direction;
 use switchboard_wire::jsonrpc as wire;
 use switchboard_wire::jsonrpc::{Message, Outcome, ParsedLine, ResponseId};
-use switchboard_wire::lines::{DiscardReason, Line, LineReader, READ_CHUNK_BYTES, Unterminated};
+use switchboard_wire::lines::{DiscardReason, Line, LineSplitter, READ_CHUNK_BYTES, Unterminated};
 use switchboard_wire::mcp::ProtocolVersion;
 use switchboard_wire::memory_budget::MemoryPermit;
 use switchboard_wire::scan::range_of;
@@ -72,7 +72,7 @@ impl LineSession {
     /// Runs the reader task. Reads until the stream ends or the session is closed, then ends the
     /// session, and discards the server's output until the connection is torn down.
     pub(super) async fn read_all(self: Arc<Self>, mut reader: Reader) {
-        let mut lines = LineReader::new(
+        let mut lines = LineSplitter::new(
             self.peer.context.limits.message_bytes,
             &self.peer.context.budget,
         );
@@ -143,7 +143,7 @@ impl LineSession {
     /// Handles all complete lines in the buffer. Returns the number of unsolicited bytes.
     async fn receive_lines(
         self: &Arc<Self>,
-        lines: &mut LineReader,
+        lines: &mut LineSplitter,
         responses: &mut Vec<ReceivedResponse>,
     ) -> Result<usize, SessionEnd> {
         let mut sum = NonResponseBytes::default();
@@ -365,7 +365,7 @@ impl LineSession {
 
 /// Searches for the next line on a blocking thread, because skipping a long line takes time.
 async fn next_line_blocking(
-    lines: &mut LineReader,
+    lines: &mut LineSplitter,
 ) -> Result<Result<Option<Line>, Unterminated>, SessionEnd> {
     let mut taken = lines.take();
     let search = move || (taken.next_line(), taken);

@@ -101,7 +101,7 @@ impl ApprovalsError {
 
 /// Parsed first: the fields of another version may have another meaning.
 #[derive(Deserialize)]
-struct FileVersion {
+struct FormatVersion {
     version: u32,
 }
 
@@ -294,8 +294,8 @@ fn parse(file: File) -> Result<Vec<ApprovalRecord>, ApprovalsError> {
     if text.len() as u64 > MAX_BYTES {
         return invalid("it is larger than 8 MiB");
     }
-    match serde_json::from_slice::<FileVersion>(&text) {
-        Ok(FileVersion { version: VERSION }) => {}
+    match serde_json::from_slice::<FormatVersion>(&text) {
+        Ok(FormatVersion { version: VERSION }) => {}
         Ok(_) => return invalid("another version of switchboard wrote it"),
         Err(error) => return invalid(&error.to_string()),
     }

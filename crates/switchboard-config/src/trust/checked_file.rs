@@ -65,7 +65,7 @@ fn digest_from_start(mut file: &File) -> io::Result<String> {
     digest(file, &mut MAX_TOTAL_BYTES.clone())
 }
 
-/// Waits until the next change of the file gets a timestamp of its own. Otherwise a file that is
+/// Waits until the next change of the file gets another timestamp. Otherwise a file that is
 /// replaced and put back quickly would keep its [`FileVersion`].
 #[expect(
     clippy::disallowed_methods,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use switchboard_wire::limits::Limits;
-use switchboard_wire::lines::{DiscardReason, Line, LineReader};
+use switchboard_wire::lines::{DiscardReason, Line, LineSplitter};
 use switchboard_wire::mcp::{ErrorObject, Json};
 use switchboard_wire::memory_budget::MemoryBudget;
 use switchboard_wire::{ByteStreams, Connector};
@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep_until};
 use super::in_flight::{InFlight, InFlightGuard, RequestOutcome};
 use super::jsonrpc::{self, Id, RawMessage};
 use super::notifications::PendingNotifications;
+use super::server_input_queue::ServerInputQueue;
 use super::timeout_error;
-use super::write_queue::WriteQueue;
 
 pub(super) struct StreamBackend {
     connector: Arc<dyn Connector>,
@@ -31,7 +31,7 @@ pub(super) struct StreamBackend {
 
 /// One connection to the server. Dropping this value closes the connection.
 pub(super) struct StreamConnection {
-    queue: Arc<WriteQueue>,
+    queue: Arc<ServerInputQueue>,
     /// Whether notifications of the server are dropped and its requests are refused. Set when a
     /// newer connection replaces this one.
     muted: Arc<AtomicBool>,
@@ -49,7 +49,7 @@ impl StreamBackend {
     /// Opens a connection in the background. Until the connection is open, messages are queued. If
     /// it cannot be opened, all requests on it fail.
     pub(super) fn open(&self, in_flight: &Arc<InFlight>) -> Arc<StreamConnection> {
-        let queue = Arc::new(WriteQueue::new());
+        let queue = Arc::new(ServerInputQueue::new());
         let muted = Arc::new(AtomicBool::new(false));
         let task = ConnectionTask {
             in_flight: Arc::clone(in_flight),
@@ -162,7 +162,7 @@ struct ConnectionTask {
     in_flight: Arc<InFlight>,
     server_messages: mpsc::Sender<Json>,
     muted: Arc<AtomicBool>,
-    queue: Arc<WriteQueue>,
+    queue: Arc<ServerInputQueue>,
 }
 
 /// Fails the requests of a connection when its task ends, even if the task is aborted or panics.
@@ -203,7 +203,7 @@ impl ConnectionTask {
 
     async fn read(&self, mut reader: impl AsyncRead + Unpin) -> String {
         let limits = Limits::default();
-        let mut lines = LineReader::new(
+        let mut lines = LineSplitter::new(
             limits.message_bytes,
             &MemoryBudget::new(limits.memory_bytes),
         );

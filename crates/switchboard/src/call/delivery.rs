@@ -72,7 +72,7 @@ pub(super) struct FailedAttempt<'a> {
 /// Sends a failed call again as long as it may be sent again. Returns the first result, or the first
 /// error after which the call is not sent again: sending again is not safe, [`MAX_REDELIVERIES`] is
 /// reached, no new session opened in time, or the tool changed.
-pub(super) async fn retry_or_fail(
+pub(super) async fn resend_if_not_sent(
     host: &HostState,
     target: &ResolvedTool,
     failed: FailedAttempt<'_>,

@@ -20,10 +20,10 @@ use switchboard_wire::text::sanitize;
 use tokio::sync::{AcquireError, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
-use super::delivery::{FailedAttempt, retry_or_fail, send};
+use super::delivery::{FailedAttempt, resend_if_not_sent, send};
 use super::resolve::{ResolvedTool, check_unchanged, resolve, wait_until_started};
 use super::{
-    Call, CallContext, CallError, Delivery, RememberedApproval, StrayOutput, TimeoutKind,
+    Call, CallContext, CallError, Delivery, StrayOutput, TimeoutKind, WatchApproval,
     arguments_object, join_violations,
 };
 use crate::catalog::CatalogTool;
@@ -70,7 +70,7 @@ pub(super) async fn run(call: &mut Call<'_>) -> Result<Output, CallError> {
                     session,
                     request,
                 };
-                let retry = retry_or_fail(host, target, failed, &mut call.mode, started, end);
+                let retry = resend_if_not_sent(host, target, failed, &mut call.mode, started, end);
                 Box::pin(retry).await?
             }
         };
@@ -196,7 +196,7 @@ async fn check_permission(
     target: &ResolvedTool,
     arguments: &Map<String, Value>,
     context: &CallContext,
-    approval: Option<&RememberedApproval>,
+    approval: Option<&WatchApproval>,
 ) -> Result<(), CallError> {
     let ResolvedTool { tool, server, .. } = target;
     let input = CallFacts {

@@ -205,7 +205,7 @@ impl Host {
         let _ = tokio::time::timeout(self.state().deadlines.startup, discovered).await;
     }
 
-    /// The servers with which the principal of the request has a session of its own.
+    /// The servers with which the principal of the request has its own session.
     pub(crate) fn separate_servers(
         &self,
         context: &CallContext,

@@ -37,7 +37,7 @@ pub(super) fn client_error(error: &ConnectError) -> Option<String> {
         ConnectError::NoHttpTransport(_) => Some(
             "check the URL: it accepts neither streamable HTTP nor HTTP+SSE requests".to_owned(),
         ),
-        // The server has a problem of its own, which more time does not solve.
+        // The server reported an error, so more time does not help.
         ConnectError::TimedOut { output, .. } if output.mentions_error() => None,
         ConnectError::TimedOut { .. } => Some(
             "if the server starts slowly, raise `startupTimeout` (milliseconds) in its entry"

@@ -3,8 +3,8 @@
 //! If the credentials of a remote server depend on the principal, every principal has its own
 //! [`ServerHandle`]: its own session, listings and catalog. The handle of the host serves the
 //! default principal and owns the handles of all others. Invariants: two principals never share a
-//! session, and at most [`MAX_PRINCIPALS`] further principals have one. A handle that nobody has
-//! used for [`IDLE_TIMEOUT`] is stopped.
+//! session, and at most [`MAX_PRINCIPALS`] further principals have one. A handle that was
+//! not used for [`IDLE_TIMEOUT`] is stopped.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -92,7 +92,7 @@ impl PrincipalHandles {
     }
 
     fn spawn(&self, principal: &Principal) -> Arc<ServerHandle> {
-        // Nobody can subscribe to the events of this sink: events report the default principal.
+        // This sink has no subscribers: events report the default principal.
         let events = EventSink::new(1);
         let catalog = Arc::new(CatalogPublisher::new(events.clone()));
         catalog.add_server(&self.settings.key());

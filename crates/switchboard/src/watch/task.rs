@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::snapshot::Snapshot;
 use super::table::{WatchHealth, WatchSpec, WatchTable};
 use super::{WatchKind, WatchTarget};
-use crate::call::{Call, CallError, RememberedApproval};
+use crate::call::{Call, CallError, WatchApproval};
 use crate::host_state::HostState;
 use crate::id::ToolName;
 use crate::limits::LARGE_MESSAGE_BYTES;
@@ -45,7 +45,7 @@ pub(super) struct WatchTask {
     host: Arc<HostState>,
     table: Arc<WatchTable>,
     spec: Arc<WatchSpec>,
-    approval: RememberedApproval,
+    approval: WatchApproval,
     /// Reports to [`start_watch`](super::start_watch) that the watch has started, or why it failed.
     started: Option<StartedSender>,
     consecutive_failures: u32,
@@ -80,7 +80,7 @@ impl WatchTask {
             host,
             table,
             spec,
-            approval: RememberedApproval::default(),
+            approval: WatchApproval::default(),
             started: Some(started),
             consecutive_failures: 0,
             last_refresh_failed: false,

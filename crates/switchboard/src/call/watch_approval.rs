@@ -13,7 +13,7 @@ use crate::permission::Denial;
 /// The user's answer to the permission request of a watch, `None` before the first answer. All
 /// polls of the watch share the answer, so that the user is not asked for each poll.
 #[derive(Debug, Default)]
-pub(crate) struct RememberedApproval(Mutex<Option<RecordedAnswer>>);
+pub(crate) struct WatchApproval(Mutex<Option<RecordedAnswer>>);
 
 #[derive(Debug)]
 struct RecordedAnswer {
@@ -22,7 +22,7 @@ struct RecordedAnswer {
     prompts_shown: u32,
 }
 
-impl RememberedApproval {
+impl WatchApproval {
     /// Maximum number of permission requests for one watch. If the tool definition changes after
     /// the last of these requests, the polls are denied.
     const MAX_PROMPTS: u32 = 3;

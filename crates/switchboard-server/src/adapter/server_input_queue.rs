@@ -23,7 +23,7 @@ const MAX_MESSAGES: usize = 1024;
 /// does not read its input.
 const MAX_CONTROL_LINES: usize = 1024;
 
-pub(super) struct WriteQueue {
+pub(super) struct ServerInputQueue {
     lines: Mutex<VecDeque<QueuedLine>>,
     /// Holds one permit per message that may still be queued. Semaphores are fair, so messages of
     /// waiting senders keep their order.
@@ -38,7 +38,7 @@ enum QueuedLine {
     Control(String),
 }
 
-impl WriteQueue {
+impl ServerInputQueue {
     pub(super) fn new() -> Self {
         Self {
             lines: Mutex::default(),
