@@ -192,7 +192,15 @@ pub fn response(id: &RequestId, outcome: Result<&Value, &ErrorObject>) -> Vec<u8
         Err(error) => {
             line.extend_from_slice(b"\"error\":");
             // `{}` instead of `null`: a response with neither result nor error would be invalid.
-            line.extend_from_slice(&serde_json::to_vec(error).unwrap_or_else(|_| b"{}".to_vec()));
+            let error = serde_json::to_vec(error).unwrap_or_else(|_| b"{}".to_vec());
+            // `data` is raw JSON and may have line breaks between its tokens. They would end the
+            // line.
+            let is_line_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+            line.extend(
+                error
+                    .iter()
+                    .map(|byte| if is_line_break(byte) { b' ' } else { *byte }),
+            );
         }
     }
     line.extend_from_slice(b"}\n");

@@ -138,12 +138,23 @@ fn secret_spellings(values: impl IntoIterator<Item = String>) -> Vec<String> {
 /// Returns the text as it appears between the quotes of a JSON string.
 fn json_escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
-    quoted.trim_matches('"').to_owned()
+    let escaped = quoted
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    escaped.unwrap_or(&quoted).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secret_that_ends_with_a_quote_is_masked_in_json() {
+        let secret = "hunter2-hunter2\"".to_owned();
+        let line = serde_json::json!({"key": secret}).to_string();
+        let redactor = Redactor::new([secret]);
+        assert_eq!(redactor.redact(&line), r#"{"key":"***"}"#);
+    }
 
     #[test]
     fn secrets_are_masked_plain_and_in_json() {

@@ -5,6 +5,7 @@
 
 mod entry;
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -223,9 +224,13 @@ fn serialize_problems<S: serde::Serializer>(
     problems: &&[EntryError],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let problems = problems
-        .iter()
-        .map(|problem| serde_json::json!({"message": problem.message, "hint": problem.hint}));
+    let problems = problems.iter().map(|problem| {
+        let hint = problem.hint.as_deref().map(|hint| ("hint", hint));
+        let members = [("message", problem.message.as_str())]
+            .into_iter()
+            .chain(hint);
+        members.collect::<BTreeMap<_, _>>()
+    });
     serializer.collect_seq(problems)
 }
 

@@ -149,11 +149,12 @@ impl Challenge {
 
 impl ChallengeScheme {
     fn push_param(&mut self, name: &str, value: &str) {
-        let value = unquote(value.trim());
+        let value = value.trim();
         // `abc==` is Base64 data (a `token68` of RFC 9110), not a parameter.
         let is_padding = value.chars().all(|letter| letter == '=');
         if is_token(name) && !is_padding && self.params.len() < MAX_PARAMS {
-            self.params.push((name.to_ascii_lowercase(), value));
+            self.params
+                .push((name.to_ascii_lowercase(), unquote(value)));
         }
     }
 }

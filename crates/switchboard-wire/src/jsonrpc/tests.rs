@@ -1,7 +1,10 @@
 use bytes::Bytes;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::encode;
 use crate::limits::Limits;
+use crate::mcp::ErrorObject;
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -283,4 +286,16 @@ proptest::proptest! {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn error_response_is_one_line() {
+    let mut error = ErrorObject::new(ErrorObject::INTERNAL, "first\nsecond");
+    let data = "{\r\n  \"key\": \"a\\nb\"\n}";
+    error.data = Some(data.parse().unwrap());
+    let line = encode::response(&RequestId::parse(b"1").unwrap(), Err(&error));
+    let line = std::str::from_utf8(&line).unwrap();
+    assert_eq!(line.matches(['\n', '\r']).count(), 1, "{line:?}");
+    let sent: Value = serde_json::from_str(line).unwrap();
+    assert_eq!(sent["error"]["data"], json!({"key": "a\nb"}));
 }

@@ -25,6 +25,7 @@ fn valid_parts_of_headers_are_kept() {
         ("", vec![]),
         ("Bearer", vec!["Bearer"]),
         ("Bearer realm=\"x\"", vec!["Bearer realm=x"]),
+        ("Bearer realm=\"\", scope=s", vec!["Bearer realm= scope=s"]),
         (
             "bearer Realm = \"x\" , scope=\"a b\"",
             vec!["bearer realm=x scope=a b"],
