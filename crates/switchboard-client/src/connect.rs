@@ -241,7 +241,8 @@ impl ConnectInputs<'_> {
         let remaining = until.saturating_duration_since(opened);
         let handshake = negotiate_session(&live.session, first, remaining, context);
         let error = match timeout_at(until, handshake).await {
-            // The interpreter of a script may have opened it after the check of the start.
+            // The program was checked before the child was started. The interpreter of a script may
+            // have opened the script later, so check again.
             Ok(Ok(handshake)) => match live.recheck_program().await {
                 Ok(()) => {
                     if let Some(handshake) = handshake {

@@ -347,7 +347,8 @@ fn new_limit_name_wins_over_old_one() {
     }
 }
 
-/// The settings files, the value of the run, and the expected limit.
+/// The limit that each settings file sets, the limit from the command line or the environment, and
+/// the limit that applies.
 type Case<'a> = (&'a [(Scope, u64)], Option<u64>, u64);
 
 #[test]

@@ -79,7 +79,8 @@ pub(crate) fn find_marked<T>(
         if selected(pid).is_none() {
             continue;
         }
-        // The pid may have been reused in between: read the marker again, after the start time.
+        // The pid may have been reused after the marker was read. `ProcessIdentity::of` reads the
+        // start time; a marker that is read after it belongs to the same process.
         if let Some(process) = ProcessIdentity::of(pid)
             && let Some(value) = selected(pid)
         {

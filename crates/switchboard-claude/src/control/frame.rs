@@ -76,8 +76,8 @@ struct FrameMembers<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Parses and classifies a line. Fails if the line is not a JSON object, or if it contains one
-    /// of the members of [`FrameMembers`] twice.
+    /// Parses and classifies a line that starts with `{`. Fails if the line is not valid JSON, or if
+    /// it contains one of the members of [`FrameMembers`] twice.
     pub(super) fn parse(line: &'a str) -> Result<Self, serde_json::Error> {
         let members: FrameMembers<'a> = serde_json::from_str(line)?;
         let id = text(members.request_id).unwrap_or_default();

@@ -3,7 +3,7 @@
 //! After a fork, every thread of the host takes a page fault for each page it writes. Here the
 //! child uses the host's memory until it calls `execve`, and the thread that created it is
 //! suspended until then. `posix_spawn` works the same way, but can neither set the parent-death
-//! signal nor close descriptors (see `docs/adr/0006`). Invariant: before `execve` the child does
+//! signal nor close all descriptors of the host (see `docs/adr/0006`). Invariant: before `execve` the child does
 //! not allocate, lock or panic, and runs no signal handler; everything it needs is prepared in a
 //! [`ChildSetup`].
 

@@ -27,8 +27,8 @@ struct State {
     ended: Option<ErrorObject>,
 }
 
-/// How a request ended because of a message of the client or the server, or the end of the
-/// connection.
+/// How a request ended: by a message of the client or of the server, or because the connection
+/// ended.
 pub(super) enum RequestOutcome {
     /// The client sent `notifications/cancelled`.
     Cancelled,

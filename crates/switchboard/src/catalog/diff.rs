@@ -67,8 +67,9 @@ fn names_and_availability<'a>(tools: &'a [&Arc<CatalogTool>]) -> Vec<(&'a WireNa
         .collect()
 }
 
-/// Whether the positions of the servers or the rejected tools differ. Only servers with tools
-/// count.
+/// Whether the rejected tools differ, or the positions of the servers with tools. Positions are
+/// compared only if both versions of the group have tools; otherwise its tools are reported as added
+/// or removed.
 fn has_other_layout(before: &Group, after: &Group) -> bool {
     let layout = |group: &'_ Group| -> Vec<_> {
         let sections = group.sections().iter();

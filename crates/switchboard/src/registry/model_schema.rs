@@ -62,8 +62,8 @@ fn resolve<'a>(variant: &'a Value, root: &'a Map<String, Value>) -> Option<&'a M
     root.get(section)?.get(name)?.as_object()
 }
 
-/// Adds the properties of all variants. A property is required if all variants require it, or one
-/// of them with `all_apply`.
+/// Adds the properties of all variants. A property is required if all variants require it. With
+/// `all_apply`, it is required if any variant requires it.
 fn merge_variants(
     members: &mut Map<String, Value>,
     variants: &[Map<String, Value>],

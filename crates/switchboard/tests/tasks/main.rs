@@ -1,5 +1,5 @@
-//! Tool calls that servers run as tasks: by the extension of the modern era, and by the tasks of
-//! protocol version 2025-11-25.
+//! Tool calls that servers run as tasks, in both forms of the protocol: the tasks extension of the
+//! modern era, and the tasks of version 2025-11-25.
 
 #![allow(
     clippy::unwrap_used,

@@ -154,7 +154,8 @@ pub(super) fn send_error(error: SendFailure) -> RequestError {
         SendFailure::NoCredential(error) => RequestError::Transport(TransportFailure {
             delivery: Delivery::NotSent,
             hint: error.hint(),
-            // Nothing was sent, so not even a connection was opened.
+            // The call was not executed: nothing was sent, or the server refused the credential of
+            // the request.
             stage: ConnectStage::Open,
             ..TransportFailure::unknown(error.to_string())
         }),
