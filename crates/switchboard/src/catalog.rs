@@ -14,12 +14,12 @@ mod publisher;
 
 use std::sync::{Arc, OnceLock};
 
+use rpds::HashTrieMapSync;
 use switchboard_wire::mcp::{Json, ToolDefinition};
 use switchboard_wire::naming::{self, EncodedName};
 use switchboard_wire::schema::{CompiledSchema, SchemaBudget};
 
 use crate::id::{Revision, ServerName, ToolId, WireName};
-use crate::shared_map::SharedMap;
 use group::{Group, Section};
 
 pub(crate) use publisher::{CatalogPublisher, ServerKey};
@@ -116,7 +116,7 @@ pub struct RejectedTool {
 pub struct Catalog {
     revision: Revision,
     /// The tools by the server part of their wire names.
-    groups: SharedMap<Arc<str>, Arc<Group>>,
+    groups: HashTrieMapSync<Arc<str>, Arc<Group>>,
     /// All tools in order. Computed when it is first needed, because it takes time in proportion to
     /// the number of all tools.
     all: OnceLock<AllTools>,

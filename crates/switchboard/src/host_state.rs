@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
+use rpds::HashTrieMapSync;
 use switchboard_wire::naming;
 use switchboard_wire::sync::CachePadded;
 use tokio::sync::Semaphore;
@@ -23,10 +24,9 @@ use crate::limits::{Deadlines, Limits};
 use crate::permission::Policy;
 use crate::schema_check::SchemaChecks;
 use crate::server::ServerHandle;
-use crate::shared_map::SharedMap;
 
 /// The servers of a host by name.
-pub(crate) type ServerHandles = SharedMap<ServerName, Arc<ServerHandle>>;
+pub(crate) type ServerHandles = HashTrieMapSync<ServerName, Arc<ServerHandle>>;
 
 /// The part of a host that its tasks and calls share.
 pub(crate) struct HostState {

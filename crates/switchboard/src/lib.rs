@@ -106,7 +106,6 @@ pub mod query;
 pub mod registry;
 mod schema_check;
 mod server;
-mod shared_map;
 pub mod status;
 pub mod transport;
 pub mod watch;

@@ -284,8 +284,10 @@ impl CatalogPublisher {
             let new = table.build_group(&part);
             diff.add_group(old.unwrap_or(&empty), new.as_ref().unwrap_or(&empty));
             match new {
-                Some(group) => drop(groups.insert(part, Arc::new(group))),
-                None => drop(groups.remove(&part)),
+                Some(group) => groups.insert_mut(part, Arc::new(group)),
+                None => {
+                    groups.remove_mut(&part);
+                }
             }
         }
         if diff.is_empty() {

@@ -167,7 +167,8 @@ impl HostInner {
         let mut stopping = Vec::new();
         for name in &plan.remove {
             configured.from_files.remove(name);
-            stopping.extend(servers.remove(name));
+            stopping.extend(servers.get(name).cloned());
+            servers.remove_mut(name);
         }
         let removed: Vec<_> = stopping
             .iter()
@@ -191,7 +192,7 @@ impl HostInner {
         for (name, spec) in specs {
             let server = spec.spawn(self);
             self.publish_initial_status(&server);
-            servers.insert(name, server);
+            servers.insert_mut(name, server);
         }
         self.state.set_servers(servers);
         self.state.catalog.publish_staged();

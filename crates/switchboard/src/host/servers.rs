@@ -426,7 +426,7 @@ impl HostInner {
         self.state.catalog.add_server(&spec.key());
         let server = spec.spawn(self);
         let mut servers = ServerHandles::clone(&self.state.servers());
-        servers.insert(name.clone(), Arc::clone(&server));
+        servers.insert_mut(name.clone(), Arc::clone(&server));
         self.state.set_servers(servers);
         Ok(server)
     }
@@ -436,7 +436,7 @@ impl HostInner {
         configured.from_code.remove(name);
         configured.from_files.remove(name);
         let mut servers = ServerHandles::clone(&self.state.servers());
-        servers.remove(name);
+        servers.remove_mut(name);
         self.state.set_servers(servers);
     }
 }
