@@ -36,13 +36,13 @@ const MEMBERS: [(&str, &str); 5] = [
 ];
 
 /// Passes elicitations to the interaction, one at a time for each server.
-pub(crate) struct Elicitations {
+pub(crate) struct ElicitationQueues {
     interaction: Option<Arc<dyn Interaction>>,
     /// One semaphore with a single permit for each server that has sent an elicitation.
     slots: Mutex<HashMap<ServerName, Arc<Semaphore>>>,
 }
 
-impl Elicitations {
+impl ElicitationQueues {
     pub(crate) fn new(interaction: Option<Arc<dyn Interaction>>) -> Self {
         Self {
             interaction,
@@ -101,9 +101,9 @@ fn mcp_params(request: Fields<'_>) -> Json {
     Json::from(&Value::Object(members.collect::<Map<_, _>>()))
 }
 
-impl fmt::Debug for Elicitations {
+impl fmt::Debug for ElicitationQueues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Elicitations")
+        f.debug_struct("ElicitationQueues")
             .field("interaction", &self.interaction.is_some())
             .finish_non_exhaustive()
     }

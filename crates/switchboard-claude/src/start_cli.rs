@@ -4,7 +4,7 @@ use serde_json::Map;
 use switchboard::mcp::Json;
 
 use crate::control::{CliStreams, Control, ControlSettings, RequestRouter};
-use crate::elicitation::Elicitations;
+use crate::elicitation::ElicitationQueues;
 use crate::error::Error;
 use crate::options::Options;
 use crate::process::{CliLaunch, StderrTail};
@@ -50,7 +50,7 @@ pub(crate) async fn start_and_initialize(
         servers,
         permissions: options.permissions(),
         hooks: options.hooks_with_rules(),
-        elicitations: Elicitations::new(options.interaction.clone()),
+        elicitations: ElicitationQueues::new(options.interaction.clone()),
     };
     let streams = start_process(options).await?;
     let settings = ControlSettings {

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 use tokio::time::timeout;
 
 use crate::env_marker::ChildNumber;
-use crate::launch::{Recheck, SpawnError};
+use crate::launch::{CheckAfterStart, SpawnError};
 use crate::procfs;
 use crate::reaped_child::ReapedChild;
 use crate::tracker::ProcessTracker;
@@ -59,7 +59,7 @@ impl ChildProcess {
     }
 
     /// Adds the recheck of the executable, and the error of a failed one.
-    pub(crate) fn with_recheck(mut self, recheck: Recheck, changed: SpawnError) -> Self {
+    pub(crate) fn with_recheck(mut self, recheck: CheckAfterStart, changed: SpawnError) -> Self {
         self.recheck = Some(ExecutableRecheck { recheck, changed });
         self
     }
@@ -155,7 +155,7 @@ impl Drop for ChildProcess {
 
 /// The recheck of a child whose executable was chosen by a resolver.
 struct ExecutableRecheck {
-    recheck: Recheck,
+    recheck: CheckAfterStart,
     changed: SpawnError,
 }
 

@@ -141,7 +141,7 @@ pub struct ResolvedExecutable {
     /// because its interpreter opens it by path.
     pub file: Option<File>,
     /// Checks that the file has not changed since it was resolved.
-    pub recheck: Option<Recheck>,
+    pub recheck: Option<CheckAfterStart>,
 }
 
 impl From<PathBuf> for ResolvedExecutable {
@@ -165,7 +165,7 @@ impl fmt::Debug for ResolvedExecutable {
 
 /// Checks an executable again. Called on the spawn thread immediately after the start, and again by
 /// [`ChildProcess::recheck_executable`](crate::ChildProcess::recheck_executable).
-pub type Recheck = Arc<dyn Fn() -> Result<(), ExecutableChanged> + Send + Sync>;
+pub type CheckAfterStart = Arc<dyn Fn() -> Result<(), ExecutableChanged> + Send + Sync>;
 
 /// The command no longer refers to the program that was approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -60,7 +60,7 @@ pub use env_marker::{HostId, InvalidHostId, MARKER_VARIABLE};
 pub use guardian::{Guardian, run_guardian};
 pub use host_record::{HostLiveness, HostRecord, InvalidHostRecord, kill_leftovers};
 pub use launch::{
-    ExecutableChanged, ExecutableResolver, Launch, Recheck, ResolvedExecutable, SearchedIn,
+    CheckAfterStart, ExecutableChanged, ExecutableResolver, Launch, ResolvedExecutable, SearchedIn,
     SpawnError,
 };
 pub use program::{Program, ProgramError, ProgramStreams, RunningProgram};

@@ -21,19 +21,19 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Terminal {
     child: Child,
     keyboard: File,
-    screen: Arc<Screen>,
-    /// Offset in the screen text at which the last match of [`Terminal::wait_for_next`] ended.
+    transcript: Arc<Transcript>,
+    /// Offset in the transcript at which the last match of [`Terminal::wait_for_next`] ended.
     match_end: usize,
 }
 
 #[derive(Debug, Default)]
-struct Screen {
-    text: Mutex<ScreenText>,
+struct Transcript {
+    text: Mutex<TranscriptText>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct ScreenText {
+struct TranscriptText {
     text: String,
     /// True when all programs have closed the terminal, so no more output follows.
     is_closed: bool,
@@ -67,38 +67,38 @@ impl Terminal {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let keyboard = File::from(controller);
-        let screen = Arc::new(Screen::default());
-        let (reader, output) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
+        let transcript = Arc::new(Transcript::default());
+        let (reader, output) = (keyboard.try_clone().unwrap(), Arc::clone(&transcript));
         std::thread::spawn(move || output.read_output(reader));
         Self {
             child,
             keyboard,
-            screen,
+            transcript,
             match_end: 0,
         }
     }
 
-    /// Waits until `text` has appeared on the screen or all programs have closed the terminal.
-    /// Returns everything written to the screen so far.
+    /// Waits until `text` was printed or all programs have closed the terminal.
+    /// Returns everything printed so far.
     pub fn wait_for(&self, text: &str) -> String {
-        self.screen
+        self.transcript
             .wait(text, |shown| shown.text.contains(text) || shown.is_closed)
     }
 
     /// Waits until `text` appears after the end of the previous match.
     pub fn wait_for_next(&mut self, text: &str) {
-        let rest = |shown: &ScreenText| {
+        let rest = |shown: &TranscriptText| {
             shown
                 .text
                 .get(self.match_end..)
                 .and_then(|rest| rest.find(text))
         };
         let shown = self
-            .screen
+            .transcript
             .wait(text, |shown| rest(shown).is_some() || shown.is_closed);
         let found = shown.get(self.match_end..).and_then(|rest| rest.find(text));
         let Some(at) = found else {
-            panic!("the program ended before {text:?}; screen:\n{shown}");
+            panic!("the program ended before {text:?}; transcript:\n{shown}");
         };
         self.match_end += at + text.len();
     }
@@ -108,9 +108,9 @@ impl Terminal {
         self.keyboard.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits for the program to exit. Returns its exit code and everything written to the screen.
+    /// Waits for the program to exit. Returns its exit code and everything printed.
     pub fn finish(mut self) -> (Option<i32>, String) {
-        let shown = self.screen.wait("the end", |shown| shown.is_closed);
+        let shown = self.transcript.wait("the end", |shown| shown.is_closed);
         let status = self.child.wait().unwrap();
         (status.code(), shown)
     }
@@ -124,7 +124,7 @@ impl Drop for Terminal {
     }
 }
 
-impl Screen {
+impl Transcript {
     fn read_output(&self, mut terminal: File) {
         let mut bytes = [0; 4096];
         // Reading fails after the last program has closed the terminal.
@@ -136,18 +136,21 @@ impl Screen {
         self.change(|shown| shown.is_closed = true);
     }
 
-    fn change(&self, change: impl FnOnce(&mut ScreenText)) {
+    fn change(&self, change: impl FnOnce(&mut TranscriptText)) {
         change(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
 
-    fn wait(&self, what: &str, condition: impl Fn(&ScreenText) -> bool) -> String {
+    fn wait(&self, what: &str, condition: impl Fn(&TranscriptText) -> bool) -> String {
         let began = Instant::now();
         let mut shown = self.text.lock().unwrap();
         while !condition(&shown) {
             let left = WAIT_TIMEOUT.checked_sub(began.elapsed());
             let Some(left) = left else {
-                panic!("timed out waiting for {what:?}; screen:\n{}", shown.text);
+                panic!(
+                    "timed out waiting for {what:?}; transcript:\n{}",
+                    shown.text
+                );
             };
             (shown, _) = self.changed.wait_timeout(shown, left).unwrap();
         }

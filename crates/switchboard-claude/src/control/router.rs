@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use switchboard::interaction::BoxFuture;
 use switchboard::mcp::Json;
 
-use crate::elicitation::Elicitations;
+use crate::elicitation::ElicitationQueues;
 use crate::hooks::Hooks;
 use crate::lenient_json;
 use crate::permission::Permissions;
@@ -23,7 +23,7 @@ pub(crate) struct RequestRouter {
     pub(crate) servers: InProcessServers,
     pub(crate) permissions: Permissions,
     pub(crate) hooks: Hooks,
-    pub(crate) elicitations: Elicitations,
+    pub(crate) elicitations: ElicitationQueues,
 }
 
 /// The members of a request that decide which component answers it.

@@ -5,7 +5,7 @@ use switchboard::mcp::Json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
 use super::*;
-use crate::elicitation::Elicitations;
+use crate::elicitation::ElicitationQueues;
 use crate::error::LossReason;
 use crate::hooks::Hooks;
 use crate::options::Options;
@@ -87,7 +87,7 @@ fn connect_with(options: &Options, settings: ControlSettings) -> (Control, Cli) 
         servers,
         permissions: options.permissions(),
         hooks: Hooks::new(),
-        elicitations: Elicitations::new(None),
+        elicitations: ElicitationQueues::new(None),
     };
     let streams = CliStreams {
         reader: Box::new(reader),

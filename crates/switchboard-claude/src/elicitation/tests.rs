@@ -46,7 +46,7 @@ impl Interaction for Bob {
     }
 }
 
-fn with_bob() -> (Elicitations, Arc<Bob>) {
+fn with_bob() -> (ElicitationQueues, Arc<Bob>) {
     let bob = Arc::new(Bob {
         capabilities: ClientCapabilities::default()
             .elicitation()
@@ -54,7 +54,7 @@ fn with_bob() -> (Elicitations, Arc<Bob>) {
         ..Bob::default()
     });
     let interaction: Arc<dyn Interaction> = Arc::clone(&bob) as _;
-    (Elicitations::new(Some(interaction)), bob)
+    (ElicitationQueues::new(Some(interaction)), bob)
 }
 
 fn form(message: &str) -> Value {
@@ -101,12 +101,12 @@ async fn invalid_answer_is_cancelled() {
 
 #[tokio::test]
 async fn unsupported_elicitation_is_declined() {
-    let without_handler = Elicitations::new(None);
+    let without_handler = ElicitationQueues::new(None);
     assert_eq!(
         without_handler.elicit(form("Name?")).await,
         Ok(json!({"action": "decline"}))
     );
-    let unsupported = Elicitations::new(Some(Arc::new(Bob::default())));
+    let unsupported = ElicitationQueues::new(Some(Arc::new(Bob::default())));
     assert_eq!(
         unsupported.elicit(form("Name?")).await,
         Ok(json!({"action": "decline"}))

@@ -83,7 +83,7 @@ pub(crate) async fn test(
     let violations = facts
         .schema
         .clone()
-        .map(|schema| validate(schema, &arguments));
+        .map(|schema| argument_violations(schema, &arguments));
     let mut report = decide(facts, arguments, entry, &servers, context);
     let violations = violations.unwrap_or_default().into_iter();
     let notes = violations.map(|violation| format!("a call would be rejected: {violation}"));
@@ -93,7 +93,7 @@ pub(crate) async fn test(
 }
 
 /// Returns how the arguments violate the schema.
-fn validate(schema: Json, arguments: &Map<String, Value>) -> Vec<Violation> {
+fn argument_violations(schema: Json, arguments: &Map<String, Value>) -> Vec<Violation> {
     let arguments = Value::Object(arguments.clone());
     match CompiledSchema::new(schema).validate(&arguments) {
         Validation::Invalid(violations) => violations,

@@ -28,7 +28,7 @@ fn render_manual(command: Option<&str>) -> Result<String, Failure> {
         None => program,
         Some(name) => match program.find_subcommand(name) {
             Some(chosen) => chosen.clone(),
-            None => return Err(unknown_command_error(name, &program)),
+            None => return Err(no_manual_error(name, &program)),
         },
     };
     let mut page = Vec::new();
@@ -36,7 +36,7 @@ fn render_manual(command: Option<&str>) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-fn unknown_command_error(name: &str, program: &clap::Command) -> Failure {
+fn no_manual_error(name: &str, program: &clap::Command) -> Failure {
     let visible = program
         .get_subcommands()
         .filter(|known| !known.is_hide_set());
